@@ -1,5 +1,5 @@
-//! A bare client on the crate that Ralph's messages are from: one session, one prompt, nothing else. What a session costs
-//! at least.
+//! A bare client on the same protocol crate as Ralph: one session, one prompt, nothing else. This is the
+//! least cost of a session.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -16,19 +16,17 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 use crate::stub::now;
 use crate::system::scripted_agent;
 
-/// When a session began and ended. Seconds since 1970.
+/// Start and end of a session. Seconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionTimes {
-    /// Before the agent was started.
+    /// Before the agent's start.
     pub began: f64,
-    /// When the prompt was answered.
+    /// Arrival of the response to the prompt.
     pub answered: f64,
 }
 
-/// Holds a session with the scripted agent, which notes its effects in `effects`, and waits for the agent's exit.
-///
-/// # Errors
-/// When the agent can't be started, or doesn't answer.
+/// Holds a session with the scripted agent, which writes its effects to `effects`, and waits for the agent's
+/// exit.
 pub async fn hold(folder: &Path, effects: &Path, prompt: &str) -> anyhow::Result<SessionTimes> {
     let began = now();
     let mut agent = Command::new(scripted_agent()?)

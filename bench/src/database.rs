@@ -1,4 +1,4 @@
-//! Databases of measurements: fresh for each one, and what Postgres counts in them.
+//! Databases for measurements: a fresh one for each, and its Postgres counters.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -10,15 +10,12 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool};
 
 use crate::servers::Servers;
 
-/// Whether a server takes connections.
+/// Whether a server accepts connections.
 pub async fn is_reachable(url: &str) -> bool {
     PgConnection::connect(url).await.is_ok()
 }
 
-/// One connection, with statements logged nowhere.
-///
-/// # Errors
-/// When the server refuses.
+/// Opens a connection that logs no statements.
 pub async fn connection(url: &str) -> sqlx::Result<PgConnection> {
     PgConnectOptions::from_str(url)?
         .disable_statement_logging()
@@ -26,10 +23,7 @@ pub async fn connection(url: &str) -> sqlx::Result<PgConnection> {
         .await
 }
 
-/// A pool as workloads need it.
-///
-/// # Errors
-/// When the server refuses.
+/// Opens a pool for a workload.
 pub async fn pool(url: &str, connections: u32) -> sqlx::Result<PgPool> {
     PgPoolOptions::new()
         .max_connections(connections)
@@ -39,10 +33,7 @@ pub async fn pool(url: &str, connections: u32) -> sqlx::Result<PgPool> {
         .await
 }
 
-/// Makes database `name` anew, without a schema, after a checkpoint, so that no run pays for the one before.
-///
-/// # Errors
-/// When the server refuses.
+/// Recreates database `name` without a schema, after a checkpoint, so that no run pays for the one before.
 pub async fn create(servers: &Servers, name: &str) -> anyhow::Result<String> {
     let mut admin = connection(&servers.database_url("postgres")).await?;
     for statement in [
@@ -58,10 +49,7 @@ pub async fn create(servers: &Servers, name: &str) -> anyhow::Result<String> {
     Ok(servers.database_url(name))
 }
 
-/// Makes database `name` anew with Ralph's schema.
-///
-/// # Errors
-/// When the server refuses.
+/// Recreates database `name` with Ralph's schema.
 pub async fn create_migrated(servers: &Servers, name: &str) -> anyhow::Result<String> {
     let url = create(servers, name).await?;
     let pool = pool(&url, 1).await?;
@@ -70,23 +58,19 @@ pub async fn create_migrated(servers: &Servers, name: &str) -> anyhow::Result<St
     Ok(url)
 }
 
-/// What Postgres has counted so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Counted {
-    /// Row versions written: inserts and updates of this database's tables.
+    /// Written row versions: inserts and updates of this database's tables.
     pub row_versions: i64,
     /// Position in the write-ahead log. Bytes.
     pub wal_bytes: i64,
 }
 
-/// Reads the counters. Sessions hand theirs in when they end, so everything that is to be counted has to be
-/// disconnected.
-///
-/// # Errors
-/// When the server refuses.
+/// Reads the counters. A session publishes its counters at its end, so this waits until all other
+/// connections are closed.
 pub async fn counted(url: &str) -> sqlx::Result<Counted> {
     let mut conn = connection(url).await?;
-    // A session that ended is seen in the statistics a moment later.
+    // Statistics show the end of a session with a delay.
     while others(&mut conn).await? > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -103,9 +87,6 @@ pub async fn counted(url: &str) -> sqlx::Result<Counted> {
 }
 
 /// The process id of the server itself.
-///
-/// # Errors
-/// When the server refuses.
 pub async fn postmaster(url: &str) -> anyhow::Result<u32> {
     let mut conn = connection(url).await?;
     let pid: String = sqlx::query_scalar("select split_part(pg_read_file('postmaster.pid'), e'\n', 1)")

@@ -1,4 +1,5 @@
-//! What was measured: one value a run, shown as median, least and most, beside the target where there is one.
+//! Results of measurements: one value per run, shown as median, minimum and maximum, beside the target, if
+//! any.
 
 use std::fs;
 use std::path::Path;
@@ -6,43 +7,37 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 
-/// What a figure has to be.
+/// Required value of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// No more than this.
     AtMost(f64),
-    /// No less than this.
     AtLeast(f64),
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Figure {
-    /// What was measured.
+    /// Description of the measurement.
     pub name: String,
     pub unit: String,
-    /// The middle of all runs.
     pub median: f64,
-    /// The least.
     pub min: f64,
-    /// The most.
     pub max: f64,
-    /// How many runs.
     pub runs: usize,
-    /// The median against that of another figure, where that is what counts.
+    /// The median relative to that of another figure, if that is the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Ratio>,
-    /// What the ratio, or else the median, has to be.
+    /// Required value of the ratio, or of the median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub met: Option<bool>,
 }
 
-/// A median against another one of the same session.
+/// A median relative to another one of the same session.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ratio {
-    /// The other figure's name.
+    /// Name of the other figure.
     pub to: String,
     /// This median divided by the other.
     pub value: f64,
@@ -57,12 +52,12 @@ struct Series {
     target: Option<Target>,
 }
 
-/// All values, in the order in which their names first came.
+/// All values, in the order of their names' first values.
 #[derive(Debug, Default)]
 pub struct Figures(Vec<Series>);
 
 impl Figures {
-    /// Takes one run's value.
+    /// Adds a value of one run.
     pub fn add(&mut self, name: &str, unit: &'static str, value: f64) {
         eprintln!("  {name}: {} {unit}", shown(value));
         match self.0.iter_mut().find(|series| series.name == name) {
@@ -77,18 +72,18 @@ impl Figures {
         }
     }
 
-    /// Takes one run's value of a figure whose median is to be no more than `most`.
+    /// Adds a value of one run, and sets the target of its median.
     pub fn at_most(&mut self, name: &str, unit: &'static str, value: f64, most: f64) {
         self.add(name, unit, value);
         self.target(name, Target::AtMost(most));
     }
 
-    /// Says what a figure's median has to be.
+    /// Sets the target of a figure's median.
     pub fn target(&mut self, name: &str, target: Target) {
         self.expect(name, None, target);
     }
 
-    /// Says what a figure's median, divided by that of `to`, has to be.
+    /// Sets the target of a figure's median, divided by that of `to`.
     pub fn ratio(&mut self, name: &str, to: &str, target: Target) {
         self.expect(name, Some(to.to_owned()), target);
     }
@@ -113,7 +108,7 @@ impl Figures {
                 value: middle / median(&other.values),
             })
         });
-        // Without the other figure there is nothing to hold the target against.
+        // Without the other figure, the target can't be checked.
         let judged = match (&series.to, &ratio) {
             (None, _) => Some(middle),
             (Some(_), ratio) => ratio.as_ref().map(|ratio| ratio.value),
@@ -135,7 +130,7 @@ impl Figures {
     }
 }
 
-/// The middle of `values`, or of the two in the middle.
+/// The middle of `values`, or the mean of the two in the middle.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -208,9 +203,6 @@ fn row(figure: &Figure) -> [String; 8] {
 }
 
 /// Writes the figures as a JSON array.
-///
-/// # Errors
-/// When the file can't be written.
 pub fn write(figures: &[Figure], path: &Path) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
@@ -223,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_and_percentiles() {
+    fn medians_and_percentiles_are_those_of_the_sorted_values() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         let values: Vec<f64> = (1..=300).rev().map(f64::from).collect();
@@ -232,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_judged_by_medians_and_only_when_both_are_there() {
+    fn a_ratio_compares_medians_and_needs_both_figures() {
         let mut figures = Figures::default();
         for value in [10.0, 30.0, 20.0] {
             figures.add("ours", "1/s", value);

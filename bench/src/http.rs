@@ -1,4 +1,4 @@
-//! Just enough HTTP to ask a coordinator, so that no client's own work is measured.
+//! A minimal HTTP client, so that no client's own work is measured.
 
 use std::net::SocketAddr;
 
@@ -6,20 +6,15 @@ use anyhow::{Context as _, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A coordinator's API.
 #[derive(Debug, Clone)]
 pub struct Api {
-    /// Where it listens.
     pub address: SocketAddr,
-    /// A token that may do everything.
+    /// A token for all operations.
     pub token: String,
 }
 
 impl Api {
     /// Sends a request and returns the body of the response.
-    ///
-    /// # Errors
-    /// When the coordinator refuses, or the connection breaks.
     pub async fn request(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
         let mut stream = self.send(method, path, body).await?;
         let mut answer = String::new();
@@ -35,10 +30,7 @@ impl Api {
         Ok(body.to_owned())
     }
 
-    /// The same API, asked with another token, which is made.
-    ///
-    /// # Errors
-    /// When the coordinator refuses, or the connection breaks.
+    /// Creates another token, and returns the same API with it.
     pub async fn with_new_token(&self, name: &str) -> anyhow::Result<Self> {
         let body = serde_json::json!({"name": name, "role": "read"}).to_string();
         let made: serde_json::Value = serde_json::from_str(&self.request("POST", "/tokens", &body).await?)?;
@@ -49,10 +41,6 @@ impl Api {
         })
     }
 
-    /// Opens a stream of events.
-    ///
-    /// # Errors
-    /// When the connection breaks.
     pub async fn events(&self, path: &str) -> anyhow::Result<Events> {
         Ok(Events {
             stream: self.send("GET", path, "").await?,
@@ -83,10 +71,6 @@ pub struct Events {
 }
 
 impl Events {
-    /// Reads on until another event is there.
-    ///
-    /// # Errors
-    /// When the stream ends.
     pub async fn next(&mut self) -> anyhow::Result<()> {
         let mut buffer = [0; 16 * 1024];
         loop {

@@ -1,4 +1,4 @@
-//! The work that is measured: task-graph files, and their submission.
+//! Workloads: task-graph files, and their submission.
 
 use anyhow::bail;
 use ralph_coordinator::bus::Bus;
@@ -13,7 +13,7 @@ use ralph_coordinator::{
 use serde_json::json;
 use sqlx::PgPool;
 
-/// `n` tasks that wait for nothing. The first word of a title is the task's number.
+/// `n` tasks without dependencies. The first word of a title is the task's number.
 pub fn independent(n: usize) -> String {
     graph(n, |_| Vec::new())
 }
@@ -23,7 +23,7 @@ pub fn chain(n: usize) -> String {
     graph(n, |task| task.checked_sub(1).into_iter().collect())
 }
 
-/// `n` pairs of a task that is ready and one that waits for it.
+/// `n` pairs of a ready task and a task that waits for it.
 pub fn pairs(n: usize) -> String {
     graph(2 * n, |task| {
         (task % 2 == 1)
@@ -58,7 +58,7 @@ fn graph(n: usize, after: impl Fn(usize) -> Vec<usize>) -> String {
     json!({ "tasks": tasks }).to_string()
 }
 
-/// Tasks that a scripted agent does one after the other, with what each does in its sessions.
+/// Tasks for a scripted agent, one after the other, with the script of each task's sessions.
 pub fn scripted<'s>(scripts: impl IntoIterator<Item = &'s str>) -> String {
     let tasks: Vec<_> = scripts
         .into_iter()
@@ -68,23 +68,17 @@ pub fn scripted<'s>(scripts: impl IntoIterator<Item = &'s str>) -> String {
     json!({ "tasks": tasks }).to_string()
 }
 
-/// One task that says when it was submitted. Seconds since 1970.
+/// One task whose title has the time of its submission. Seconds since 1970.
 pub fn single(number: usize, submitted: f64) -> String {
     json!({ "tasks": [{ "key": "k", "title": format!("{number} {submitted:.6}") }] }).to_string()
 }
 
 /// Submits a graph as feature `name`, without a repository and without verification, and starts its run.
-///
-/// # Errors
-/// When it is refused.
 pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::Result<()> {
     submit_on(db, bus, name, text, None).await
 }
 
-/// The same on a repository: its address, and the commit that the work begins at.
-///
-/// # Errors
-/// When it is refused.
+/// Like [`submit()`], on a repository: its address, and the base commit.
 pub async fn submit_on(
     db: &PgPool,
     bus: &Bus,
@@ -99,10 +93,7 @@ pub async fn submit_on(
     submit_as(db, bus, name, text, repository, run, 3).await
 }
 
-/// The same with these choices of the run, and so many retries of each task.
-///
-/// # Errors
-/// When it is refused.
+/// Like [`submit_on`], with these settings of the run, and this many retries of each task.
 pub async fn submit_as(
     db: &PgPool,
     bus: &Bus,
@@ -140,10 +131,7 @@ pub async fn submit_as(
     }
 }
 
-/// How many dispatches were opened before all blockers of their task were done.
-///
-/// # Errors
-/// When the server refuses.
+/// Number of dispatches that were opened before all blockers of their task were done.
 pub async fn ran_too_early(database: &str) -> sqlx::Result<i64> {
     let mut conn = crate::database::connection(database).await?;
     sqlx::query_scalar(
@@ -164,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layered_graph_has_the_edges_of_its_description() {
+    fn the_layered_graph_has_the_documented_size() {
         let graph = graph::load("t", &layered(10, 200), &Limits::file()).map(|g| (g.nodes.len(), g.edges));
         assert_eq!(graph.ok(), Some((2_000, 3_600)));
     }

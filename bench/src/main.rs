@@ -1,7 +1,8 @@
 //! Measures Ralph's dispatch path against its targets.
 //!
-//! Servers are real, coordinator and worker are processes of their own; only the worker is a [`stub`], whose sessions cost
-//! nothing. Each workload starts with a fresh database. With several runs they take turns, so that what else happens on
+//! Servers are real; coordinator and worker are separate processes. Only the worker is a [`stub`], whose
+//! sessions cost nothing. Each workload starts with a fresh database. With several runs the workloads
+//! alternate, so that other load on the machine affects all of them.
 //! the machine meets all of them.
 
 mod bare;
@@ -24,13 +25,13 @@ use clap::{Parser, Subcommand};
 use figures::Figures;
 use servers::{Addresses, Servers};
 
-/// Measures Ralph's dispatch path against its targets, beside the limits of the same servers
+/// Measures Ralph's dispatch path against its targets, and the limits of the same servers
 #[derive(Debug, Parser)]
 #[command(name = "ralph-bench", version)]
 struct Cli {
     #[command(flatten)]
     addresses: Addresses,
-    /// Where the results go
+    /// File for the results
     #[arg(
         long,
         global = true,
@@ -38,10 +39,10 @@ struct Cli {
         value_name = "FILE"
     )]
     results: PathBuf,
-    /// How often everything is measured
+    /// Number of runs of each workload
     #[arg(long, global = true, default_value_t = 1, value_name = "N")]
     runs: usize,
-    /// How long the gate of `landing` takes. Seconds
+    /// Duration of the gate of `landing`. Seconds
     #[arg(long, global = true, default_value_t = 10, value_name = "SECONDS")]
     gate_s: u32,
     #[command(subcommand)]
@@ -50,24 +51,24 @@ struct Cli {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Command {
-    /// Everything, in turns
+    /// Everything, alternating
     All,
-    /// Only these workloads, in turns
+    /// Only these workloads, alternating
     Only {
-        /// Their names
+        /// Names of the workloads
         #[arg(required = true)]
         workloads: Vec<Workload>,
     },
-    /// How the strategies do on simulated tasks; no server is needed
+    /// Results of the strategies on simulated tasks; no server is needed
     Strategy {
-        /// Tasks of each population
+        /// Tasks per population
         #[arg(long, default_value_t = 10_000, value_name = "N")]
         tasks: usize,
         /// The same seed gives the same figures
         #[arg(long, default_value_t = 1, value_name = "N")]
         seed: u64,
     },
-    /// Ralph as one system of a harness for several
+    /// Ralph as one system in a harness for several
     Peer(peer::PeerArgs),
     /// A worker without agents
     #[command(hide = true)]
@@ -76,7 +77,7 @@ enum Command {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Workload {
-    /// What the same Postgres can do at most
+    /// Limits of the same Postgres
     Limits,
     /// Drain 20,000 independent tasks
     W1,
@@ -86,9 +87,9 @@ enum Workload {
     W3,
     /// Kill a worker
     W4,
-    /// What is next, at 1,000 and 1,000,000 tasks
+    /// Claims of the next task, at 1,000 and 1,000,000 tasks
     Next,
-    /// The claim's whole context, with a memory of 1,120,000 entries
+    /// The full context of a claim, with a memory of 1,120,000 entries
     Memory,
     /// A file of 100,000 tasks
     Submit,
@@ -96,11 +97,11 @@ enum Workload {
     Front,
     /// The page in a browser: its first view, changes, large graphs, a long transcript, 100 open pages
     Page,
-    /// 5,000 half-sent requests, and a database that stands still
+    /// 5,000 half-sent requests, and a stopped database
     Flood,
     /// Memory, processor and statements of an idle system
     Idle,
-    /// What Ralph adds to a session, beside a bare client
+    /// Ralph's overhead of a session, beside a bare client
     Session,
     /// A session of 100,000 updates
     Stream,
@@ -110,7 +111,7 @@ enum Workload {
     Workspace,
     /// 32 attempts that finish together on 8 workers
     Turns,
-    /// 16 attempts with a gate that takes long, on 8 slots and on one
+    /// 16 attempts with a slow gate, on 8 slots and on one
     Landing,
 }
 

@@ -1,6 +1,6 @@
-//! The commands by which a harness for several systems drives each of them: `setup`, `enqueue`, `produce`, `worker` and
-//! `dag`, which print `READY` and `RESULT {json}`. So Ralph can be measured as one more system of such a run, in the same
-//! minutes on the same servers.
+//! Commands for a harness that drives several systems: `setup`, `enqueue`, `produce`, `worker` and `dag`,
+//! which print `READY` and `RESULT {json}`. The harness can then measure Ralph in the same run, on the same
+//! servers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::process::cpu_seconds;
 use crate::stub::now;
 use crate::system::{Stub, System, kill};
 
-/// What every command is told.
+/// Options of all commands.
 #[derive(Debug, Clone, Args)]
 pub struct PeerArgs {
     #[command(subcommand)]
@@ -31,21 +31,21 @@ pub struct PeerArgs {
         hide_env_values = true
     )]
     nats: String,
-    /// Way of working; there is one
+    /// Mode of operation; there is only one
     #[arg(long, global = true)]
     variant: Option<String>,
 }
 
 #[derive(Debug, Clone, Subcommand)]
 enum PeerCommand {
-    /// Make the schema
+    /// Create the schema
     Setup,
-    /// Put in independent tasks with one call
+    /// Add independent tasks with one call
     Enqueue {
         #[arg(long)]
         n: usize,
     },
-    /// Put in tasks one by one
+    /// Add tasks one by one
     Produce {
         #[arg(long)]
         n: usize,
@@ -53,19 +53,19 @@ enum PeerCommand {
         #[arg(long)]
         ms: u64,
     },
-    /// Work, until everything is done or for ever
+    /// Work until everything is done, or for ever
     Worker {
-        /// End when so many tasks are done
+        /// End when this many tasks are done
         #[arg(long)]
         expect: Option<usize>,
         /// File for starts and ends
         #[arg(long)]
         log: Option<PathBuf>,
-        /// How long a task takes. Milliseconds
+        /// Duration of a task. Milliseconds
         #[arg(long, default_value_t = 0)]
         sleep: u64,
     },
-    /// Put in a layered graph and work on it until it is done
+    /// Add a layered graph and work until it is done
     Dag {
         #[arg(long)]
         layers: usize,
@@ -74,10 +74,6 @@ enum PeerCommand {
     },
 }
 
-/// Runs one command.
-///
-/// # Errors
-/// When a server refuses, or the work is not done in time.
 pub async fn run(args: PeerArgs) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let mut system = System::existing(&args.url, &args.nats, dir.path());

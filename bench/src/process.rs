@@ -1,4 +1,4 @@
-//! What a process takes, from `/proc`.
+//! Resources of a process, from `/proc`.
 
 use std::fs;
 
@@ -7,18 +7,12 @@ use anyhow::Context as _;
 /// The unit of processor times in `/proc` on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Memory that a process holds. Bytes.
-///
-/// # Errors
-/// When there is no such process.
+/// Resident memory of a process. Bytes.
 pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     status_bytes(pid, "VmRSS:")
 }
 
-/// The most memory that a process ever held. Bytes.
-///
-/// # Errors
-/// When there is no such process.
+/// Peak memory of a process. Bytes.
 pub fn peak_bytes(pid: u32) -> anyhow::Result<u64> {
     status_bytes(pid, "VmHWM:")
 }
@@ -35,10 +29,7 @@ fn status_bytes(pid: u32, field: &str) -> anyhow::Result<u64> {
     Ok(kibibytes * 1024)
 }
 
-/// Processor time of a process and of the children that it has had and has. Seconds.
-///
-/// # Errors
-/// When there is no such process.
+/// Processor time of a process and its past and present children. Seconds.
 pub fn cpu_seconds_with_children(pid: u32) -> anyhow::Result<f64> {
     let mut ticks = 0;
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -49,7 +40,7 @@ pub fn cpu_seconds_with_children(pid: u32) -> anyhow::Result<f64> {
         else {
             continue;
         };
-        // Processes end while they are looked at.
+        // Processes may end during the scan.
         let Ok(fields) = fields(of) else { continue };
         if of == pid {
             ticks += fields
@@ -70,10 +61,7 @@ pub fn cpu_seconds_with_children(pid: u32) -> anyhow::Result<f64> {
     Ok(ticks as f64 / TICKS_PER_SECOND)
 }
 
-/// Processor time that a process used so far. Seconds.
-///
-/// # Errors
-/// When there is no such process.
+/// Processor time of a process so far. Seconds.
 pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let ticks = fields(pid)?
         .iter()
@@ -95,18 +83,12 @@ fn fields(pid: u32) -> anyhow::Result<Vec<String>> {
     Ok(rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// How many descriptors a process has open.
-///
-/// # Errors
-/// When there is no such process, or it is another user's.
+/// Number of open descriptors of a process.
 pub fn descriptors(pid: u32) -> anyhow::Result<usize> {
     entries(&format!("/proc/{pid}/fd"))
 }
 
-/// How many threads a process has.
-///
-/// # Errors
-/// When there is no such process.
+/// Number of threads of a process.
 pub fn threads(pid: u32) -> anyhow::Result<usize> {
     entries(&format!("/proc/{pid}/task"))
 }
@@ -117,19 +99,13 @@ fn entries(folder: &str) -> anyhow::Result<usize> {
         .count())
 }
 
-/// The children of a process, dead ones that nobody waited for included.
-///
-/// # Errors
-/// When there is no `/proc`.
+/// The children of a process, including zombies.
 pub fn children(pid: u32) -> anyhow::Result<Vec<u32>> {
     let parent = |of: u32| fields(of).ok()?.get(1)?.parse::<u32>().ok();
     Ok(all()?.into_iter().filter(|of| parent(*of) == Some(pid)).collect())
 }
 
-/// Processes with these words in their environment, as far as it can be read.
-///
-/// # Errors
-/// When there is no `/proc`.
+/// Processes with this text in their readable environment.
 pub fn with_environment(words: &str) -> anyhow::Result<Vec<u32>> {
     let has = |of: &u32| {
         let environment = fs::read(format!("/proc/{of}/environ")).unwrap_or_default();

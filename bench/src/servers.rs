@@ -1,7 +1,8 @@
-//! The Postgres and the nats-server of a measurement: private ones, or those whose addresses are given.
+//! The Postgres and the nats-server of a measurement: private ones, or those at given addresses.
 //!
-//! A private Postgres runs with the settings that its package comes with (fsync on): only its address and its number of
-//! connections are ours, as in comparable benchmarks. The embedded servers of `up` are tuned, so they are not used here.
+//! A private Postgres has the settings of its package (fsync on), except for its address and its number of
+//! connections, as in comparable benchmarks. The embedded servers of `up` are tuned, so they are not used
+//! here.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -18,10 +19,10 @@ use tempfile::TempDir;
 
 use crate::process;
 
-/// A server that doesn't answer within this time has failed.
+/// A server that doesn't respond within this time has failed.
 const START: Duration = Duration::from_secs(60);
 
-/// Where the servers are.
+/// Addresses of the servers.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Addresses {
     /// Postgres to measure on, without a database: postgres://USER@HOST:PORT [default: a private one]
@@ -37,13 +38,13 @@ pub struct Servers {
     postgres: String,
     nats: String,
     postgres_pid: Option<u32>,
-    /// In the order in which they are dropped: the processes end before their folder goes.
+    /// Dropped before `dir`: the processes end before their folder is deleted.
     _processes: Vec<Process>,
     dir: TempDir,
 }
 
 impl Servers {
-    /// Starts what isn't given.
+    /// Starts the servers without a given address.
     ///
     /// # Errors
     /// When a server is missing (`make setup`) or doesn't start.
@@ -78,49 +79,45 @@ impl Servers {
         })
     }
 
-    /// The address of a database.
     pub fn database_url(&self, name: &str) -> String {
         format!("{}/{name}", self.postgres)
     }
 
-    /// The address of the broker.
     pub fn nats_url(&self) -> &str {
         &self.nats
     }
 
-    /// A folder for the logs of what runs beside the servers.
+    /// Folder for logs of processes beside the servers.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Lets the private Postgres stand still until the answer is dropped; `None` when Postgres was given.
-    ///
-    /// # Errors
-    /// When its processes can't be stopped.
-    pub fn stop_postgres(&self) -> anyhow::Result<Option<Still>> {
+    /// Stops the processes of the private Postgres until the returned value is dropped; `None` when Postgres
+    /// was given.
+    pub fn stop_postgres(&self) -> anyhow::Result<Option<StoppedProcesses>> {
         let Some(server) = self.postgres_pid else {
             return Ok(None);
         };
-        let mut still = Still(Vec::new());
-        // The server first: it starts no further process then.
+        let mut stopped = StoppedProcesses(Vec::new());
+        // The server first, so that it starts no further process.
         for pid in std::iter::once(server).chain(process::children(server)?) {
             let pid = Pid::from_raw(i32::try_from(pid)?);
             signal::kill(pid, Signal::SIGSTOP)?;
-            still.0.push(pid);
+            stopped.0.push(pid);
         }
-        Ok(Some(still))
+        Ok(Some(stopped))
     }
 
-    /// What the private Postgres has logged, or `None` when Postgres was given.
+    /// The private Postgres' log, or `None` when Postgres was given.
     pub fn postgres_log(&self) -> Option<String> {
         fs::read_to_string(self.dir.path().join("postgres.log")).ok()
     }
 }
 
-/// Processes that stand still.
-pub struct Still(Vec<Pid>);
+/// Stopped processes, which continue on drop.
+pub struct StoppedProcesses(Vec<Pid>);
 
-impl Drop for Still {
+impl Drop for StoppedProcesses {
     fn drop(&mut self) {
         for pid in &self.0 {
             let _ = signal::kill(*pid, Signal::SIGCONT);
@@ -197,10 +194,7 @@ async fn wait_for(name: &str, process: &Process, answers: impl AsyncFn() -> bool
     Ok(())
 }
 
-/// An address of this machine alone that nobody listens on.
-///
-/// # Errors
-/// When there is none.
+/// A free address on the loopback interface.
 pub fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
 }

@@ -1,5 +1,5 @@
-//! How the strategies do on tasks of a scripted population of models: the real decisions, on simulated attempts. No server is needed,
-//! and the same seed gives the same figures.
+//! Results of the strategies on tasks for a scripted population of models: the real decisions, on simulated
+//! attempts. No server is needed, and the same seed gives the same figures.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,34 +13,33 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use uuid::Uuid;
 
-/// Retries of a task.
 const RETRIES: i32 = 3;
 /// Tasks of a run.
 const RUN: usize = 20;
-/// The newest attempts that `adaptive` learns from.
+/// Number of newest attempts that `adaptive` learns from.
 const KNOWN: usize = 2_000;
-/// Tasks after which what was learned is measured.
+/// Tasks before the learned behaviour is measured.
 pub const LEARNED: usize = 500;
 
 /// A model of a population.
 struct Model {
-    /// How often an attempt is done, by difficulty.
+    /// Success rate of an attempt, by difficulty.
     rates: [f64; 4],
-    /// What an easy attempt costs. US dollars.
+    /// Cost of an easy attempt. US dollars.
     usd: f64,
-    /// How long it takes. Seconds.
+    /// Duration of an easy attempt. Seconds.
     seconds: f64,
 }
 
-/// How models do on tasks.
+/// A set of models with their success rates.
 pub struct Population {
-    /// What is special about it.
+    /// Its special property.
     pub name: &'static str,
     models: [Model; 3],
 }
 
 const DIFFICULTIES: [(Difficulty, f64, f64); 4] = [
-    // How many of 1 are rated so, and what they cost beside easy ones.
+    // Difficulty, share of tasks, and cost relative to easy tasks.
     (Difficulty::Trivial, 0.15, 0.6),
     (Difficulty::Easy, 0.35, 1.0),
     (Difficulty::Moderate, 0.35, 1.6),
@@ -51,7 +50,6 @@ const fn model(rates: [f64; 4], usd: f64, seconds: f64) -> Model {
     Model { rates, usd, seconds }
 }
 
-/// The populations that are measured.
 pub const POPULATIONS: [Population; 4] = [
     Population {
         name: "stronger is better and dearer",
@@ -87,32 +85,31 @@ pub const POPULATIONS: [Population; 4] = [
     },
 ];
 
-/// What a strategy came to.
 #[derive(Debug, Clone, Default)]
-pub struct Came {
-    /// Its name, with the model that a fixed one has.
+pub struct Results {
+    /// The strategy's name; for a fixed one, with its model.
     pub name: String,
-    /// Tasks, and those that were done without a person.
+    /// Tasks, and those done without a person.
     pub tasks: usize,
     pub done: usize,
     pub attempts: usize,
     /// US dollars.
     pub usd: f64,
-    /// Hours of attempts.
+    /// Total duration of attempts. Hours.
     pub hours: f64,
-    /// What all of it is worth in US dollars, with what persons do instead, of the tasks after the first [`LEARNED`].
+    /// Total cost of tasks after the first [`LEARNED`], including time and takeovers by people. US dollars.
     pub worth_usd: f64,
 }
 
-impl Came {
-    /// Of 1.
+impl Results {
+    /// Share of done tasks, from 0 to 1.
     pub fn share(&self) -> f64 {
         self.done as f64 / self.tasks as f64
     }
 }
 
-/// Runs every strategy, and every model as a fixed one, on so many tasks of a population.
-pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Came> {
+/// Runs every strategy, and every model as a fixed one, on `tasks` tasks of a population.
+pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Results> {
     let tiers = Tiers::default();
     let names = tiers.names();
     let fixed = names.iter().map(|name| (Strategy::Fixed, Some(name.as_str())));
@@ -121,20 +118,20 @@ pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Came> {
         .filter(|strategy| *strategy != Strategy::Fixed);
     fixed
         .chain(others.map(|strategy| (strategy, None)))
-        .map(|(strategy, model)| play(population, &tiers, (strategy, model), tasks, seed))
+        .map(|(strategy, model)| simulate(population, &tiers, (strategy, model), tasks, seed))
         .collect()
 }
 
-/// The best of the fixed ones, in hindsight.
-pub fn best_fixed(came: &[Came]) -> &Came {
-    let fixed = came.iter().filter(|one| one.name.starts_with("fixed"));
+/// The best fixed model in hindsight.
+pub fn best_fixed(results: &[Results]) -> &Results {
+    let fixed = results.iter().filter(|one| one.name.starts_with("fixed"));
     let best = fixed.min_by(|one, other| one.worth_usd.total_cmp(&other.worth_usd));
-    best.unwrap_or(&came[0])
+    best.unwrap_or(&results[0])
 }
 
-/// What a strategy's name is.
-pub fn named<'a>(came: &'a [Came], name: &str) -> &'a Came {
-    came.iter().find(|one| one.name == name).unwrap_or(&came[0])
+/// The results of a strategy, by its name.
+pub fn named<'a>(results: &'a [Results], name: &str) -> &'a Results {
+    results.iter().find(|one| one.name == name).unwrap_or(&results[0])
 }
 
 struct Attempt {
@@ -146,7 +143,7 @@ struct Attempt {
     seconds: f64,
 }
 
-/// What is known of the newest attempts, as the store adds them up.
+/// Outcomes of the newest attempts, summed as in the store.
 #[derive(Default)]
 struct Memory {
     newest: VecDeque<Attempt>,
@@ -182,8 +179,8 @@ impl Memory {
     }
 }
 
-/// A strategy on the tasks of a population.
-struct Play<'a> {
+/// A simulation of a strategy on a population's tasks.
+struct Simulation<'a> {
     population: &'a Population,
     tiers: &'a Tiers,
     names: Vec<String>,
@@ -191,20 +188,20 @@ struct Play<'a> {
     model: Option<&'a str>,
     seed: u64,
     memory: Memory,
-    /// Whether the newest attempts of the run were done, and easy.
+    /// Whether each of the run's newest attempts was done, and easy.
     recent: VecDeque<(bool, bool)>,
-    came: Came,
+    results: Results,
 }
 
-fn play(
+fn simulate(
     population: &Population,
     tiers: &Tiers,
     (strategy, model): (Strategy, Option<&str>),
     tasks: usize,
     seed: u64,
-) -> Came {
+) -> Results {
     let name = model.map_or(strategy.as_str().to_owned(), |model| format!("fixed {model}"));
-    let mut play = Play {
+    let mut simulation = Simulation {
         population,
         tiers,
         names: tiers.names(),
@@ -213,26 +210,26 @@ fn play(
         seed,
         memory: Memory::default(),
         recent: VecDeque::new(),
-        came: Came {
+        results: Results {
             name,
             tasks,
-            ..Came::default()
+            ..Results::default()
         },
     };
     for task in 0..tasks {
         if task % RUN == 0 {
-            play.recent.clear();
+            simulation.recent.clear();
         }
-        let worth = play.task(task);
+        let worth = simulation.task(task);
         if task >= LEARNED {
-            play.came.worth_usd += worth;
+            simulation.results.worth_usd += worth;
         }
     }
-    play.came
+    simulation.results
 }
 
-impl Play<'_> {
-    /// Tries a task until it is done, or a person takes it over. Gives what that is worth in US dollars.
+impl Simulation<'_> {
+    /// Tries a task until it is done, or a person takes over. Returns the cost in US dollars.
     fn task(&mut self, task: usize) -> f64 {
         let id = TaskId(Uuid::from_u128(u128::from(self.seed) << 64 | task as u128));
         let kind = self.kind(task);
@@ -273,9 +270,9 @@ impl Play<'_> {
         worth
     }
 
-    /// Which of the [`DIFFICULTIES`] a task has.
+    /// Index of a task's difficulty in [`DIFFICULTIES`].
     fn kind(&self, task: usize) -> usize {
-        // What happens in an attempt depends on nothing but the task, the attempt and the model.
+        // The outcome of an attempt depends only on the task, the attempt and the model.
         let mut luck = StdRng::seed_from_u64(self.seed ^ (task as u64) << 20);
         let mut at = luck.random::<f64>();
         let kind = DIFFICULTIES.iter().position(|(_, share, _)| {
@@ -323,10 +320,10 @@ impl Play<'_> {
     }
 
     fn take(&mut self, made: Attempt) {
-        self.came.attempts += 1;
-        self.came.usd += made.usd;
-        self.came.hours += made.seconds / 3_600.0;
-        self.came.done += usize::from(made.is_done);
+        self.results.attempts += 1;
+        self.results.usd += made.usd;
+        self.results.hours += made.seconds / 3_600.0;
+        self.results.done += usize::from(made.is_done);
         let is_easy = matches!(made.difficulty, Difficulty::Trivial | Difficulty::Easy);
         self.recent.push_back((made.is_done, is_easy));
         if self.recent.len() > 10 {
@@ -336,7 +333,7 @@ impl Play<'_> {
     }
 }
 
-/// The figures as a table, and whether the bars hold.
+/// The results as a table, and whether all targets are met.
 pub fn report(tasks: usize, seed: u64) -> (String, bool) {
     let mut text = format!(
         "{tasks} tasks of each population, {RETRIES} retries, seed {seed}; worth: the {} after the first {LEARNED}\n",
@@ -344,12 +341,12 @@ pub fn report(tasks: usize, seed: u64) -> (String, bool) {
     );
     let mut holds = true;
     for population in &POPULATIONS {
-        let came = measure(population, tasks, seed);
+        let results = measure(population, tasks, seed);
         text += &format!(
             "\n{}\n{:<18} {:>9} {:>9} {:>8} {:>9} {:>10}\n",
             population.name, "strategy", "USD", "hours", "done", "attempts", "worth USD"
         );
-        for one in &came {
+        for one in &results {
             text += &format!(
                 "{:<18} {:>9.0} {:>9.0} {:>7.2}% {:>9} {:>10.0}\n",
                 one.name,
@@ -360,10 +357,10 @@ pub fn report(tasks: usize, seed: u64) -> (String, bool) {
                 one.worth_usd
             );
         }
-        let (best, adaptive) = (best_fixed(&came), named(&came, "adaptive"));
+        let (best, adaptive) = (best_fixed(&results), named(&results, "adaptive"));
         let regret = adaptive.worth_usd / best.worth_usd - 1.0;
         let is_near = regret <= 0.1;
-        let (ours, strongest) = (named(&came, "cost-optimized"), named(&came, "fixed opus"));
+        let (ours, strongest) = (named(&results, "cost-optimized"), named(&results, "fixed opus"));
         let is_cheaper = ours.usd < strongest.usd;
         let loss = (strongest.share() - ours.share()) * 100.0;
         let verdict = |holds: bool| if holds { "holds" } else { "FAILS" };
@@ -382,7 +379,7 @@ pub fn report(tasks: usize, seed: u64) -> (String, bool) {
     (text, holds)
 }
 
-/// Points of the share done that chance may take.
+/// Percentage points of the done share that chance may explain.
 const LOST: f64 = 0.5;
 
 #[cfg(test)]
@@ -390,10 +387,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_learned_comes_near_to_the_best_fixed_model() {
+    fn adaptive_comes_near_to_the_best_fixed_model() {
         for population in &POPULATIONS {
-            let came = measure(population, 3_000, 7);
-            let (best, adaptive) = (best_fixed(&came), named(&came, "adaptive"));
+            let results = measure(population, 3_000, 7);
+            let (best, adaptive) = (best_fixed(&results), named(&results, "adaptive"));
             assert!(
                 adaptive.worth_usd <= 1.1 * best.worth_usd,
                 "{}: {adaptive:?}, {best:?}",
@@ -407,9 +404,9 @@ mod tests {
     }
 
     #[test]
-    fn cost_optimized_is_cheaper_than_the_strongest_and_does_as_much() {
-        let came = measure(&POPULATIONS[0], 3_000, 7);
-        let (ours, strongest) = (named(&came, "cost-optimized"), named(&came, "fixed opus"));
+    fn cost_optimized_is_cheaper_than_the_strongest_and_as_good() {
+        let results = measure(&POPULATIONS[0], 3_000, 7);
+        let (ours, strongest) = (named(&results, "cost-optimized"), named(&results, "fixed opus"));
         assert!(ours.usd < strongest.usd, "{ours:?} {strongest:?}");
         assert!(
             ours.share() >= strongest.share() - 0.005,

@@ -1,4 +1,4 @@
-//! Ralph as one measurement needs it: a fresh database, streams of its own, a coordinator, stubs of workers.
+//! A system for one measurement: a fresh database, its own streams, a coordinator, and stubs of workers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,52 +16,46 @@ use crate::database;
 use crate::http::Api;
 use crate::servers::{self, Servers};
 
-/// What takes longer than this is stuck.
+/// Time limit of a wait.
 pub const STUCK: Duration = Duration::from_secs(170);
-/// How often the database is asked whether everything is done.
+/// Poll interval of the database.
 const POLL: Duration = Duration::from_millis(10);
 /// Slots of a stub.
 pub const SLOTS: u32 = 256;
 
-/// A database and streams of one measurement, and the processes on them.
+/// Database and streams of one measurement, and their processes.
 pub struct System {
     database: String,
     nats: String,
     prefix: String,
     dir: PathBuf,
     coordinator: Option<Process>,
-    /// Where the coordinator's API listens.
+    /// Address of the coordinator's API.
     api: Option<SocketAddr>,
-    /// Where its health is told apart from that.
+    /// Address of its separate health listener.
     health: Option<SocketAddr>,
     token: String,
 }
 
-/// How a stub is started.
+/// Options of a stub.
 #[derive(Debug, Default, Clone)]
 pub struct Stub {
-    /// How long its sessions take. Milliseconds.
+    /// Duration of its sessions. Milliseconds.
     pub work_ms: u64,
-    /// Where it writes what it did.
+    /// File for its events.
     pub log: Option<PathBuf>,
 }
 
-/// The file that agents note effects in.
+/// File for the effects of agents.
 const EFFECTS: &str = "effects.log";
 
-/// The scripted agent's program, built beside this one.
-///
-/// # Errors
-/// When this one's place can't be found.
+/// Path of the scripted agent's program, beside this one.
 pub fn scripted_agent() -> anyhow::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("ralph-scripted-agent"))
 }
 
 impl System {
-    /// Makes database and streams `name` anew.
-    ///
-    /// # Errors
-    /// When a server refuses.
+    /// Recreates database and streams `name`.
     pub async fn fresh(servers: &Servers, name: &str) -> anyhow::Result<Self> {
         let system = Self {
             database: database::create_migrated(servers, name).await?,
@@ -77,7 +71,7 @@ impl System {
         Ok(system)
     }
 
-    /// The system that already runs at this database's address.
+    /// The existing system at this database's address.
     pub fn existing(database: &str, nats: &str, dir: &Path) -> Self {
         let name = database.rsplit('/').next().unwrap_or_default();
         Self {
@@ -92,15 +86,11 @@ impl System {
         }
     }
 
-    /// The database's address.
     pub fn database(&self) -> &str {
         &self.database
     }
 
-    /// Removes streams that an earlier measurement left under these names.
-    ///
-    /// # Errors
-    /// When the broker can't be asked.
+    /// Removes streams of an earlier measurement with these names.
     pub async fn forget_streams(&self) -> anyhow::Result<()> {
         let subjects = self.subjects()?;
         let client = ralph_shared::broker::connect(&self.nats, "ralph-bench").await?;
@@ -110,7 +100,7 @@ impl System {
             subjects.reports_stream(),
             subjects.transcripts_stream(),
         ] {
-            // Most of the time there is none.
+            // Usually there are none.
             let _ = jetstream.delete_stream(stream).await;
         }
         Ok(())
@@ -121,33 +111,20 @@ impl System {
     }
 
     /// A connection to the broker with this measurement's streams.
-    ///
-    /// # Errors
-    /// When the broker refuses.
     pub async fn bus(&self) -> anyhow::Result<Bus> {
         Bus::connect(&self.nats, self.subjects()?).await
     }
 
-    /// Connections to the database.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub async fn pool(&self, connections: u32) -> sqlx::Result<PgPool> {
         database::pool(&self.database, connections).await
     }
 
-    /// Opens connections as a coordinator does: plans are kept, and look rows up.
-    ///
-    /// # Errors
-    /// When the server refuses.
+    /// Opens connections like a coordinator's, with prepared statements and index plans.
     pub async fn coordinators_pool(&self, connections: u32) -> Result<PgPool, ConnectError> {
         ralph_coordinator::store::connect(&self.database, connections).await
     }
 
     /// Starts the coordinator. Returns its process id.
-    ///
-    /// # Errors
-    /// When its program isn't beside this one.
     pub fn start_coordinator(&mut self) -> anyhow::Result<u32> {
         let api = servers::free_address()?;
         let health = servers::free_address()?;
@@ -171,10 +148,7 @@ impl System {
         Ok(pid)
     }
 
-    /// A command of `ralph-coordinator` that talks to the coordinator.
-    ///
-    /// # Errors
-    /// When no coordinator was started.
+    /// A `ralph-coordinator` command that calls the coordinator.
     pub fn command(&self, args: &[&str]) -> anyhow::Result<tokio::process::Command> {
         let api = self.api.context("no coordinator was started")?;
         let program = std::env::current_exe()?.with_file_name("ralph-coordinator");
@@ -187,10 +161,6 @@ impl System {
         Ok(command)
     }
 
-    /// The coordinator's API.
-    ///
-    /// # Errors
-    /// When no coordinator was started.
     pub fn api(&self) -> anyhow::Result<Api> {
         Ok(Api {
             address: self.api.context("no coordinator was started")?,
@@ -198,18 +168,12 @@ impl System {
         })
     }
 
-    /// Where the coordinator tells its health, apart from its API.
-    ///
-    /// # Errors
-    /// When no coordinator was started.
+    /// Address of the coordinator's health listener.
     pub fn health(&self) -> anyhow::Result<SocketAddr> {
         self.health.context("no coordinator was started")
     }
 
     /// Waits until the coordinator's API listens.
-    ///
-    /// # Errors
-    /// When it doesn't.
     pub async fn until_served(&self) -> anyhow::Result<()> {
         let api = self.api.context("no coordinator was started")?;
         let listens = async || Ok(tokio::net::TcpStream::connect(api).await.is_ok());
@@ -224,9 +188,6 @@ impl System {
     }
 
     /// Starts a stub of a worker named `name`.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn start_stub(&self, name: &str, stub: &Stub) -> anyhow::Result<Process> {
         let mut spec = ChildSpec::new(
             name,
@@ -248,9 +209,6 @@ impl System {
     }
 
     /// Starts a real worker named `name` with the scripted agent.
-    ///
-    /// # Errors
-    /// When its program isn't beside this one.
     pub fn start_worker(&self, name: &str, slots: u32) -> anyhow::Result<Process> {
         let program = std::env::current_exe()?.with_file_name("ralph-worker");
         let effects = self.dir.join(format!("{name}-effects"));
@@ -269,33 +227,27 @@ impl System {
         Ok(Process::spawn(&spec)?)
     }
 
-    /// What the worker of that name has written.
+    /// Log of the worker of that name.
     pub fn log_of(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}.log"))
     }
 
-    /// The folder that the worker of that name keeps.
+    /// Data folder of the worker of that name.
     pub fn worker_data(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}-data"))
     }
 
-    /// What the agents of the worker of that name noted by `@effect`.
+    /// Effects that agents of that worker wrote with `@effect`.
     pub fn effects_of(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}-effects")).join(EFFECTS)
     }
 
-    /// Waits until all slots of one stub wait for a ticket: the system is idle.
-    ///
-    /// # Errors
-    /// When that doesn't happen.
+    /// Waits until all slots of one stub wait for a ticket, which means that the system is idle.
     pub async fn until_idle(&self, bus: &Bus) -> anyhow::Result<()> {
         self.until_waiting(bus, SLOTS).await
     }
 
     /// Waits until `slots` slots wait for a ticket.
-    ///
-    /// # Errors
-    /// When that doesn't happen.
     pub async fn until_waiting(&self, bus: &Bus, slots: u32) -> anyhow::Result<()> {
         let subjects = self.subjects()?;
         let waiting = async || -> anyhow::Result<usize> {
@@ -310,10 +262,7 @@ impl System {
         .await
     }
 
-    /// Waits until `holds`, which is asked often.
-    ///
-    /// # Errors
-    /// When it doesn't come to hold, or can't be asked.
+    /// Polls until `holds` returns true.
     pub async fn until(
         &self,
         what: &str,
@@ -330,9 +279,6 @@ impl System {
     }
 
     /// Waits until every feature is done.
-    ///
-    /// # Errors
-    /// When one isn't in time.
     pub async fn until_done(&self) -> anyhow::Result<()> {
         let pool = self.pool(1).await?;
         let done = async || -> anyhow::Result<bool> {
@@ -361,12 +307,12 @@ impl System {
     }
 }
 
-/// Databases may have names that subjects may not.
+/// Database names may contain characters that subjects may not.
 fn prefix(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// Ends a process at once and waits until it is gone.
+/// Kills a process and waits for its end.
 pub async fn kill(process: Process) {
     process.signal(Signal::SIGKILL);
     process.wait().await;

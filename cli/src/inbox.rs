@@ -1,4 +1,4 @@
-//! `inbox`: all that waits for a person.
+//! `inbox`: everything that waits for a person.
 
 use std::process::ExitCode;
 
@@ -16,15 +16,15 @@ use crate::terminal::plural::counted;
 
 /// Show everything that waits for you, with the commands that decide
 ///
-/// Approvals, tasks that need a person, questions of agents, limits, agents that aren't started, and features that need a run.
-/// Of the commands below each, the first ones show it, and of those that decide the likely one comes first.
+/// Approvals, tasks that need a person, questions of agents, limits, unavailable agents, and features that
+/// need a run. Below each item, commands that show it come first, then those that decide it, the likely one
+/// first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph inbox
   ralph inbox --output json | jq -r '.items[].commands[]'")]
 pub struct InboxArgs {}
 
-/// Shows it.
 pub async fn run(globals: &Globals, _: InboxArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let inbox: InboxView = client.get("/inbox").await?;
@@ -44,7 +44,7 @@ fn page(inbox: &InboxView, paint: Paint) -> String {
     text
 }
 
-/// What there is, in a line or two.
+/// Totals, in two or three lines.
 fn summary(inbox: &InboxView) -> String {
     let features: i64 = inbox.features.iter().map(|count| count.features).sum();
     let by_word = inbox

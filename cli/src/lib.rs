@@ -1,8 +1,8 @@
-//! The command line (SPEC 9.1): what asks a coordinator by its HTTP API. `ralph` is this alone; `ralph-coordinator` adds the commands
-//! that start and check one.
+//! The command line client (SPEC 9.1): commands that call a coordinator through its HTTP API. `ralph` has
+//! only these; `ralph-coordinator` adds commands that start and check a coordinator.
 //!
-//! Standard output carries results, standard error progress and messages. Exit codes are those of SPEC 3.5: 0, 1 for a
-//! failure, 2 for wrong usage, and the outcome's code of a command that waited for a run.
+//! Standard output carries results; standard error carries progress and messages. Exit codes follow SPEC
+//! 3.5: 0, 1 for a failure, 2 for wrong usage, and the outcome's code after a wait for a run.
 
 pub mod args;
 pub mod client;

@@ -1,4 +1,4 @@
-//! The client's program. All code is in the library, which `ralph-coordinator` has too.
+//! The client program. All code is in the library, which `ralph-coordinator` uses too.
 
 use std::process::ExitCode;
 

@@ -24,10 +24,10 @@ pub enum RunCommand {
   ralph run list --feature todo"
     )]
     List {
-        /// Only of this feature
+        /// Only runs of this feature
         #[arg(long, value_name = "FEATURE")]
         feature: Option<String>,
-        /// At most so many
+        /// At most this many
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: usize,
     },

@@ -1,4 +1,4 @@
-//! From the arguments to an exit code.
+//! From arguments to an exit code.
 
 use std::process::ExitCode;
 
@@ -20,13 +20,13 @@ use crate::task::context;
 use crate::wait::Quit;
 use crate::{feature, inbox, logs, mcp, memory, run, schedule, status, submit, task, token, worker};
 
-/// The command line of a program as it is parsed.
+/// Builds the command line of a program.
 pub type Program = fn() -> clap::Command;
 
-/// Exit code of a command that was called wrongly.
+/// Exit code for wrong usage.
 pub const USAGE: u8 = 2;
 
-/// Answers a shell that asks what could come next, or runs the program to its end.
+/// Completes a command line for a shell, or runs the program.
 pub fn run(program: Program, main: impl Future<Output = ExitCode>) -> ExitCode {
     completions::complete(program);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
 /// Parses the arguments, runs the command, and prints its error.
 async fn run_command() -> ExitCode {
     let mut cli: Cli = parse(command);
-    // What looks at the environment tells of it itself.
+    // `config` reports errors of the environment itself.
     let needs_none = matches!(cli.command, Command::Config(_));
     if let Err(error) = cli.globals.read_environment()
         && !needs_none
@@ -62,13 +62,13 @@ async fn run_command() -> ExitCode {
     exit_code(dispatch(&cli.globals, cli.command, command).await)
 }
 
-/// Reads this process's arguments as those of a program.
+/// Parses this process's arguments.
 pub fn parse<T: FromArgMatches>(program: Program) -> T {
     let matches = MATCHES.get_or_init(|| program().get_matches());
     T::from_arg_matches(matches).unwrap_or_else(|error| error.exit())
 }
 
-/// The exit code of a command that ended so; prints what went wrong.
+/// The exit code of a finished command; prints its error.
 pub fn exit_code(ended: anyhow::Result<ExitCode>) -> ExitCode {
     match ended {
         Ok(code) => code,
@@ -125,7 +125,7 @@ async fn dispatch_unboxed(globals: &Globals, command: Command, program: Program)
     }
 }
 
-/// Whoever reads our output has enough, `| head` say.
+/// Whether the reader of our output closed it, as `| head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

@@ -1,4 +1,4 @@
-//! `status`: everything at a glance.
+//! `status`: an overview.
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::terminal::output::{self, Format};
 use crate::terminal::table::{Table, folded};
 use crate::{feature::page, terminal::condition};
 
-/// How often `--watch` looks.
+/// Interval of `--watch`.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Show features, sessions and workers at a glance
@@ -28,12 +28,11 @@ const EVERY: Duration = Duration::from_secs(1);
   ralph status --watch
   ralph status --output json | jq '.features[] | {name, status}'")]
 pub struct StatusArgs {
-    /// Go on: a screen with keys at a terminal, elsewhere the same again each second
+    /// Keep updating: a screen with keys at a terminal, else the same output every second
     #[arg(short, long)]
     watch: bool,
 }
 
-/// Shows it.
 pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     if !args.watch {
@@ -47,7 +46,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
     }
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // One for all the time: it also hears what comes while the coordinator is asked.
+    // Created once, so that it also catches interrupts during a request.
     let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
         let status = async {
@@ -64,7 +63,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
             Err(error) if ApiError::refuses(&error) => {
                 return Err(error);
             }
-            // A coordinator that restarts is waited for.
+            // Wait for a coordinator that restarts.
             Err(error) => eprintln!("{error:#}; waiting for it"),
         }
     }

@@ -23,16 +23,16 @@ pub enum TokenCommand {
   ralph token create acme --repository 'github.com/acme/*'
   RALPH_TOKEN=$(ralph token create ci --role submit)")]
     Create {
-        /// What it is called
+        /// Name of the token
         name: String,
-        /// What it may do
+        /// Rights of the token
         #[arg(long, value_enum, default_value_t = RoleWord::Submit)]
         role: RoleWord,
-        /// After how long requests with it are refused, at most 3650d; never if not given
+        /// Time until the token expires, at most 3650d; by default never
         #[arg(long, value_name = "TIME")]
         expires: Option<Span>,
-        /// A repository that it may submit work for, as `HOST/PATH`; `*` stands for a part of it, `**` for several. Repeatable; any
-        /// repository if not given
+        /// A repository that the token may submit work for, as `HOST/PATH`; `*` matches a part of the path,
+        /// `**` several. May be repeated; by default any repository
         #[arg(long = "repository", value_name = "PATTERN")]
         repositories: Vec<String>,
     },
@@ -47,30 +47,20 @@ pub enum TokenCommand {
     #[command(after_help = "Example:
   ralph token revoke ci")]
     Revoke {
-        /// What it is called
+        /// Name of the token
         name: String,
     },
 }
 
-/// What a token may do; each includes the ones before it.
+/// Rights of a token; each includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RoleWord {
-    /// Look
+    /// Only read
     Read,
-    /// Submit and steer
+    /// Submit work and control it
     Submit,
     /// Everything
     Admin,
-}
-
-impl RoleWord {
-    fn as_str(role: Role) -> &'static str {
-        match role {
-            Role::Read => "read",
-            Role::Submit => "submit",
-            Role::Admin => "admin",
-        }
-    }
 }
 
 impl From<RoleWord> for Role {
@@ -139,7 +129,7 @@ fn table(tokens: &[TokenView]) -> Table {
     for token in tokens {
         table.row([
             token.name.clone(),
-            RoleWord::as_str(token.role).to_owned(),
+            token.role.as_str().to_owned(),
             status(token).to_owned(),
             match token.repositories.is_empty() {
                 true => "any".to_owned(),
@@ -154,7 +144,6 @@ fn table(tokens: &[TokenView]) -> Table {
     table
 }
 
-/// Whether it is taken.
 fn status(token: &TokenView) -> &'static str {
     match (token.revoked_at, token.expired) {
         (Some(_), _) => "revoked",

@@ -36,16 +36,16 @@ pub enum WorkerCommand {
         /// Name of the worker
         worker: String,
     },
-    /// Create a broker login for one worker, which can't read answers to others
+    /// Create a broker login for one worker, which can't read responses to others
     ///
-    /// Printed is the entry for `authorization.users` of nats-server's configuration, with a new password. The worker of that name is started
-    /// with it in NATS_URL.
+    /// Prints the entry for `authorization.users` of nats-server's configuration, with a new password. Start
+    /// the worker of that name with this login in NATS_URL.
     #[command(after_help = "Example:
   ralph worker user gpu-1 >gpu-1.conf     then `include gpu-1.conf` among the users of nats.conf")]
     User {
         /// Name of the worker
         name: String,
-        /// First word of all subjects, as the coordinator has it
+        /// First word of all subjects, as configured for the coordinator
         #[arg(
             long,
             env = "RALPH_SUBJECT_PREFIX",
@@ -56,7 +56,7 @@ pub enum WorkerCommand {
     },
     /// Forget a worker that won't come back
     ///
-    /// One that was drained is forgotten by itself after ten minutes, any other one after 30 days.
+    /// A drained worker is forgotten automatically after ten minutes, any other after 30 days.
     #[command(after_help = "Example:
   ralph worker forget worker-3")]
     Forget {
@@ -112,7 +112,7 @@ fn user(name: &str, prefix: &str) -> anyhow::Result<()> {
     }
     let subjects = Subjects::new(prefix).map_err(Usage)?;
     let random: [u8; PASSWORD_BYTES] = rand::random();
-    // What begins with a digit, nats-server may read as a number.
+    // nats-server may read a password that begins with a digit as a number.
     let password: String = random
         .iter()
         .fold("p".to_owned(), |text, byte| format!("{text}{byte:02x}"));
@@ -124,7 +124,7 @@ fn user(name: &str, prefix: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Workers as a table, and what they don't start now.
+/// Workers as a table, with reasons for draining and unavailable agents.
 pub fn page(workers: &[WorkerView], wide: bool) -> String {
     let mut text = table(workers, wide).to_string();
     for worker in workers {

@@ -1,6 +1,6 @@
-//! What Ralph's end-to-end tests are made of.
+//! Parts of Ralph's end-to-end tests.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
 //! | [`agent`] | the scripted ACP agent, a real process whose behaviour is written in the task's description |
 //! | [`harness`] | real servers, coordinators, workers and repositories, private to a test |

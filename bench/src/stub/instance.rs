@@ -1,4 +1,4 @@
-//! A stub's instance: its connection, its hello, its heartbeats.
+//! A stub's instance: its connection, hello and heartbeats.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,24 +20,22 @@ use tokio::sync::Notify;
 
 use super::StubArgs;
 
-/// How long a request waits for its answer.
+/// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(10);
-/// How long a claim waits with the coordinator, as a worker's does.
+/// How long the coordinator may hold a claim, as for a worker.
 const WAIT_MS: u64 = 1_000;
-/// Reports without a settlement after which the heartbeat comes at once: its message has a bound, which 25,000 ids reach.
+/// Unsettled reports that trigger an immediate heartbeat: 25,000 ids would exceed the size limit of its
+/// message.
 const MAX_UNSETTLED: usize = 16 * 1024;
 
-/// What all slots share.
+/// State shared by all slots.
 #[derive(Debug)]
 pub struct Instance {
     client: async_nats::Client,
     /// JetStream on the same connection.
     pub jetstream: jetstream::Context,
-    /// The names in use.
     pub subjects: Subjects,
-    /// The worker's name.
     pub name: String,
-    /// This instance.
     pub incarnation: Incarnation,
     slots: u32,
     heartbeat: Duration,
@@ -53,10 +51,7 @@ struct HeldDispatches {
 }
 
 impl Instance {
-    /// Connects and says hello until somebody answers.
-    ///
-    /// # Errors
-    /// When it is refused.
+    /// Connects, and sends hello until a coordinator responds.
     pub async fn begin(args: &StubArgs, subjects: Subjects) -> anyhow::Result<Self> {
         let client = broker::connect_worker(&args.nats, &args.name).await?;
         let mut instance = Self {
@@ -110,10 +105,6 @@ impl Instance {
         Ok(serde_json::from_slice(&message.payload)?)
     }
 
-    /// Asks for work.
-    ///
-    /// # Errors
-    /// When nobody answers.
     pub async fn claim(&self, claim: DispatchId) -> anyhow::Result<ClaimAnswer> {
         let request = ClaimRequest {
             reads: READS.to_vec(),
@@ -128,13 +119,11 @@ impl Instance {
         self.request(self.subjects.claim(), &request).await
     }
 
-    /// Gives a report to the broker; its dispatch stays leased until it is settled.
-    ///
-    /// # Errors
-    /// When the broker doesn't take it.
+    /// Publishes a report; its dispatch stays leased until it is settled.
     pub async fn report(&self, report: &Report) -> anyhow::Result<()> {
         let body = Bytes::from(serde_json::to_vec(report)?);
-        // As a worker's report is on its disk before it is sent: it may be settled before the broker's word of it comes.
+        // A worker also spools a report before it sends it: the settlement may arrive before the broker's
+        // acknowledgement.
         let unsettled = {
             let mut held = self.held();
             held.running.remove(&report.dispatch);
@@ -151,7 +140,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Notes a dispatch that is at work.
+    /// Records a running dispatch.
     pub fn started(&self, dispatch: DispatchId) {
         self.held().running.insert(dispatch);
     }
@@ -165,7 +154,7 @@ fn pools() -> Vec<String> {
     vec!["default".to_owned()]
 }
 
-/// Forgets what is settled, as soon as it is told.
+/// Removes settled dispatches on the coordinator's messages.
 pub async fn orders(instance: std::sync::Arc<Instance>) -> anyhow::Result<()> {
     let mut orders = instance
         .client
@@ -182,7 +171,7 @@ pub async fn orders(instance: std::sync::Arc<Instance>) -> anyhow::Result<()> {
     bail!("the orders ended")
 }
 
-/// Renews leases and forgets what is settled.
+/// Renews leases and removes settled dispatches.
 pub async fn send_heartbeats(instance: std::sync::Arc<Instance>) -> anyhow::Result<()> {
     loop {
         let beat = {
@@ -214,7 +203,7 @@ pub async fn send_heartbeats(instance: std::sync::Arc<Instance>) -> anyhow::Resu
             Ok(answer) => bail!("the stub's heartbeat was not taken: {answer:?}"),
             Err(error) => tracing::warn!(%error, "no answer to a heartbeat"),
         }
-        // Reports are settled some milliseconds after they were published: asking in a circle would only cost.
+        // Reports are settled some milliseconds after publication: a tight loop would only waste time.
         let least = instance.heartbeat / 20;
         tokio::time::sleep(least).await;
         tokio::select! {

@@ -1,4 +1,5 @@
-//! What a stub did and when, a line an event, in the form that comparable benchmarks write: `S 17 1700000000.123456`.
+//! Log of a stub's events with times, one per line, in the format of comparable benchmarks: `S 17
+//! 1700000000.123456`.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -7,14 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 
-/// The clock of all processes of this machine. Seconds since 1970.
+/// The machine's clock, the same in all processes. Seconds since 1970.
 pub fn now() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// What a line tells.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// An assignment arrived.
@@ -23,28 +24,23 @@ pub enum Mark {
     Ended,
 }
 
-/// A line.
+/// One line of the log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Event {
-    /// Start or end.
     pub mark: Mark,
     /// Number of the task: the first word of its title.
     pub task: u64,
-    /// When. Seconds since 1970.
+    /// Time of the event. Seconds since 1970.
     pub at: f64,
-    /// When it was submitted, if its title says so in its second word. Seconds since 1970.
+    /// Time of its submission, if its title has it as the second word. Seconds since 1970.
     pub submitted: Option<f64>,
 }
 
-/// A log that is appended to, one write a line, so that a kill loses nothing that happened.
+/// An append-only log with one write per line, so that a kill loses no event.
 #[derive(Debug)]
 pub struct Log(File);
 
 impl Log {
-    /// Opens it.
-    ///
-    /// # Errors
-    /// When it can't be written.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let file = File::options()
             .create(true)
@@ -54,7 +50,7 @@ impl Log {
         Ok(Self(file))
     }
 
-    /// Notes that the task of this title started or ended at `at`.
+    /// Records that the task of this title started or ended at `at`.
     pub fn note(&self, mark: Mark, title: &str, at: f64) -> std::io::Result<()> {
         let letter = match mark {
             Mark::Started => 'S',
@@ -69,7 +65,7 @@ impl Log {
     }
 }
 
-/// Reads a log; the last line may be written just now and is left out then. No file is no event.
+/// Reads a log; skips a last line that is still being written. A missing file has no events.
 pub fn read(path: &Path) -> Vec<Event> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -98,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_back() {
+    fn events_survive_a_write_and_a_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         assert!(read(&path).is_empty());

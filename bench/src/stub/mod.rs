@@ -1,8 +1,8 @@
-//! A worker without agents: it says hello, keeps its leases, claims, and reports at once. Everything that the coordinator,
-//! Postgres and the broker see of it is what they see of a real worker; what a session would cost is left out.
+//! A worker without agents: it sends hello, renews its leases, claims, and reports at once. The coordinator,
+//! Postgres and the broker see the same traffic as from a real worker; only the sessions cost nothing.
 //!
-//! Its slots follow those of the worker: a free slot claims again at once, and waits for a ticket only when there was
-//! nothing to claim.
+//! Its slots behave like those of the worker: a free slot claims again at once, and waits for a ticket only
+//! if there was nothing to claim.
 
 mod instance;
 mod log;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 pub use log::{Event, Mark, now, read as read_log};
 
-/// How a stub works.
+/// Options of a stub.
 #[derive(Debug, Clone, clap::Args)]
 pub struct StubArgs {
     /// Address of NATS
@@ -32,18 +32,14 @@ pub struct StubArgs {
     /// Sessions at once
     #[arg(long)]
     pub slots: u32,
-    /// How long a session takes. Milliseconds
+    /// Duration of a session. Milliseconds
     #[arg(long, default_value_t = 0)]
     pub work_ms: u64,
-    /// File that gets a line for each start and end of a session
+    /// File for a line at each start and end of a session
     #[arg(long)]
     pub log: Option<PathBuf>,
 }
 
-/// Works until it is killed.
-///
-/// # Errors
-/// When it is refused, or the log can't be written.
 pub async fn run(args: StubArgs) -> anyhow::Result<()> {
     let subjects = Subjects::new(&args.prefix).map_err(anyhow::Error::msg)?;
     let log = args.log.as_deref().map(log::Log::open).transpose()?;

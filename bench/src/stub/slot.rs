@@ -1,4 +1,4 @@
-//! A stub's slot, after the worker's own: claim, report, claim again; without work, a ticket.
+//! A stub's slot, like a worker's: claim, report, claim again; without work, wait for a ticket.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +12,11 @@ use super::instance::Instance;
 use super::log::{Log, Mark, now};
 use super::text;
 
-/// How long a slot waits for a ticket before it asks without one.
+/// How long a slot waits for a ticket before it claims without one.
 const WAIT: Duration = Duration::from_secs(25);
-/// Pause after a request that failed.
+/// Pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Works for ever.
 pub async fn run(instance: Arc<Instance>, log: Arc<Option<Log>>, work_ms: u64) -> anyhow::Result<()> {
     let mut tickets = None;
     let mut asked = None;
@@ -93,7 +92,7 @@ async fn ticket(instance: &Instance, consumer: &mut Option<PullConsumer>) {
 }
 
 async fn one(consumer: &PullConsumer) -> Result<(), async_nats::Error> {
-    // Without idle heartbeats: a batch that took one is not woken by the message that follows it (async-nats 0.51).
+    // Without idle heartbeats: after one, the next message does not wake the batch (async-nats 0.51).
     let mut batch = consumer.fetch().max_messages(1).expires(WAIT).messages().await?;
     while let Some(message) = batch.next().await {
         message?.ack().await?;

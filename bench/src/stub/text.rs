@@ -1,4 +1,4 @@
-//! What a session's agent would have said: 2 KB with a journal entry and a learning.
+//! Text of a simulated session: 2 KB with a journal entry and a learning.
 
 use std::sync::LazyLock;
 
@@ -8,20 +8,20 @@ use ralph_shared::wire::{Ended, Finished, Report, SessionReport, Text, Usage, WR
 /// Length of the whole text. Bytes.
 const TEXT_BYTES: usize = 2048;
 
-/// Words of no meaning, enough for any text.
+/// Meaningless words, enough for any text.
 static FILLER: LazyLock<String> =
     LazyLock::new(|| "I read the module, changed the function and ran its tests again.\n".repeat(40));
 
-/// The text for a task; it is done.
+/// The text of a session that did its task.
 pub fn text(task: TaskId) -> String {
-    let said = format!(
+    let sigils = format!(
         "<journal>Kept the parser as it was and moved the limit into the reader, since both callers need it.</journal>\n\
          <learning category=\"pitfall\" tags=\"parser, limits\">The reader counts bytes and the parser characters; \
          compare them only after decoding. Seen at {task}.</learning>\n\
          <task-done>{task}</task-done>\n"
     );
-    let room = TEXT_BYTES.saturating_sub(said.len());
-    format!("{}{said}", &FILLER[..room])
+    let room = TEXT_BYTES.saturating_sub(sigils.len());
+    format!("{}{sigils}", &FILLER[..room])
 }
 
 /// The report of a session that did its task.
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_is_read_as_it_is_meant() {
+    fn the_text_parses_without_malformed_sigils() {
         let task = TaskId::new();
         let text = text(task);
         let short = task.short();

@@ -1,4 +1,4 @@
-//! W4: a worker is killed at a third of the work, and comes back at once, or never.
+//! W4: kills a worker at a third of the work; it restarts at once, or never.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,10 +12,11 @@ use crate::servers::Servers;
 use crate::stub::{Event, Mark, now, read_log};
 use crate::system::{Stub, System, kill};
 
-/// How long a session takes. Milliseconds.
+/// Duration of a session. Milliseconds.
 const WORK_MS: u64 = 5;
 
-/// The worker starts again at once under its name: its tasks run again without waiting for their leases.
+/// The worker restarts at once with the same name: its tasks run again without waiting for their leases to
+/// lapse.
 ///
 /// # Errors
 /// When a server refuses, or a task was accepted twice.
@@ -26,7 +27,7 @@ pub async fn restarted(servers: &Servers, n: usize, figures: &mut Figures) -> an
     Ok(())
 }
 
-/// The worker is gone for good: another one gets its tasks when their leases end.
+/// The worker never returns: another one gets its tasks when their leases lapse.
 ///
 /// # Errors
 /// When a server refuses, or a task was accepted twice.
@@ -49,7 +50,7 @@ async fn crash(
     load::submit(&db, &system.bus().await?, "w4", &load::independent(n)).await?;
     db.close().await;
     system.start_coordinator()?;
-    let logs: [PathBuf; 2] = [1, 2].map(|life| servers.dir().join(format!("w4-{life}.events")));
+    let logs: [PathBuf; 2] = [1, 2].map(|start| servers.dir().join(format!("w4-{start}.events")));
     for log in &logs {
         let _ = std::fs::remove_file(log);
     }

@@ -1,4 +1,4 @@
-//! W3: a layered graph, from its submission until the database shows all of it done.
+//! W3: a layered graph, from its submission until all of it is done in the database.
 
 use anyhow::ensure;
 

@@ -1,4 +1,4 @@
-//! W1: independent tasks, drained by one worker; and what the dispatch of one costs Postgres.
+//! W1: one worker drains independent tasks; also the cost of a dispatch for Postgres.
 
 use super::limits::CLAIM_AND_COMPLETE;
 use crate::database;
@@ -13,10 +13,7 @@ const RATE: &str = "W1 drain independent tasks";
 const ROWS: &str = "row versions a task on the dispatch path";
 const WAL: &str = "WAL a task on the dispatch path";
 
-/// Drains `n` tasks. The clock runs from the first claim until the database shows every task done.
-///
-/// # Errors
-/// When a server refuses, or the tasks are not done in time.
+/// Drains `n` tasks. The clock runs from the first claim until every task is done in the database.
 pub async fn drain(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "w1").await?;
     let db = system.pool(1).await?;
@@ -39,7 +36,7 @@ pub async fn drain(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow
             cpu_seconds_with_children(postmaster)? - postgres_before,
         ),
     ];
-    // The stub's last reports are settled by now; it is cut off without ceremony.
+    // The stub's last reports are settled, so it can be killed.
     kill(stub).await;
     system.stop_coordinator().await;
     let after = database::counted(system.database()).await?;

@@ -1,4 +1,5 @@
-//! Whether a coordinator says that it lives while thousands of connections bring half a request each, and its database stands still.
+//! Whether a coordinator answers health checks under thousands of half-sent requests, and with a stopped
+//! database.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +17,7 @@ use crate::system::System;
 
 /// All from one address.
 const CONNECTIONS: usize = 5_000;
-/// How long they come before anything is measured.
+/// Duration of the flood before the measurement.
 const BEFORE: Duration = Duration::from_secs(3);
 const REQUESTS: usize = 100;
 const BETWEEN: Duration = Duration::from_millis(20);
@@ -25,16 +26,12 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 const HALF: &[u8] = b"GET /api/v1/status HTTP/1.1\r\nHost: bench\r\nAuthorization: Bear";
 const WHOLE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
 
-/// Measures it.
-///
-/// # Errors
-/// When a server refuses, or an answer doesn't come.
 pub async fn flood(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "flood").await?;
     system.start_coordinator()?;
     system.until_served().await?;
     let (api, health) = (system.api()?, system.health()?);
-    // The coordinator keeps the limit that it was started with.
+    // The coordinator has started with the original limit.
     raise_open_files()?;
     let mut flood = JoinSet::new();
     for _ in 0..CONNECTIONS {
@@ -43,11 +40,11 @@ pub async fn flood(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     tokio::time::sleep(BEFORE).await;
     let flooded = "healthz under 5,000 half-sent requests";
     measured(figures, flooded, health).await?;
-    if let Some(still) = servers.stop_postgres()? {
-        // What waits for it fills every pool.
+    if let Some(stopped) = servers.stop_postgres()? {
+        // Requests that wait for the database fill every pool.
         tokio::time::sleep(BEFORE).await;
         measured(figures, &format!("{flooded}, database stopped"), health).await?;
-        drop(still);
+        drop(stopped);
     }
     flood.shutdown().await;
     system
@@ -60,7 +57,7 @@ pub async fn flood(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
 }
 
 async fn measured(figures: &mut Figures, what: &str, health: SocketAddr) -> anyhow::Result<()> {
-    // On a thread of its own, which the flood's tasks don't keep waiting.
+    // On a separate thread, so that the flood's tasks don't delay it.
     let mut times = tokio::task::spawn_blocking(move || response_times(health)).await??;
     times.sort_by(f64::total_cmp);
     for (which, at) in [("median", REQUESTS / 2), ("most of 100", REQUESTS - 1)] {
@@ -75,7 +72,7 @@ fn response_times(health: SocketAddr) -> anyhow::Result<Vec<f64>> {
     for _ in 0..REQUESTS {
         let began = now();
         let mut stream =
-            TcpStream::connect_timeout(&health, TIME_LIMIT).context("nobody listens for /healthz")?;
+            TcpStream::connect_timeout(&health, TIME_LIMIT).context("/healthz refuses connections")?;
         stream.set_read_timeout(Some(TIME_LIMIT))?;
         stream.write_all(WHOLE)?;
         let mut answer = String::new();
@@ -89,7 +86,7 @@ fn response_times(health: SocketAddr) -> anyhow::Result<Vec<f64>> {
     Ok(times)
 }
 
-/// Sends half a request and waits; one that is closed is followed by the next.
+/// Sends half a request and waits; when the connection closes, opens the next.
 async fn half(api: SocketAddr) {
     loop {
         let sent = async {

@@ -1,5 +1,4 @@
-//! What a screen and a script see: how fast a large feature is submitted over the API, what its status costs, and what
-//! watchers cost.
+//! Costs for screens and scripts: submission of a large feature over the API, its status, and watchers.
 
 use std::time::Duration;
 
@@ -15,18 +14,14 @@ use crate::servers::Servers;
 use crate::stub::now;
 use crate::system::System;
 
-/// A width of a thousand, two blockers a task.
+/// A width of a thousand, with two blockers per task.
 const WIDTH: usize = 1_000;
 const WATCHERS: usize = 500;
 const STATUSES: usize = 200;
-/// An idle connection tells what it read within ten seconds.
+/// An idle Postgres connection reports its row counts within ten seconds.
 const WINDOW: Duration = Duration::from_secs(15);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Measures them.
-///
-/// # Errors
-/// When a server refuses.
 pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "front").await?;
     let coordinator = system.start_coordinator()?;
@@ -38,7 +33,7 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     figures.at_most(name, "s", took, 2.0);
 
     let before = resident_bytes(coordinator)?;
-    // One token may not hold as many streams as there are.
+    // One token may not hold that many streams.
     let other = api.with_new_token("other").await?;
     let apis = [&api, &other].into_iter().cycle();
     let watchers = apis.take(WATCHERS).map(|api| api.events("/features/ten/events"));
@@ -68,7 +63,7 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     Ok(())
 }
 
-/// Reads the status of the large feature and of the system again and again.
+/// Reads the status of the large feature and of the system repeatedly.
 async fn statuses(api: &Api, pool: &PgPool, figures: &mut Figures) -> anyhow::Result<()> {
     for (what, path) in [
         ("a feature", "/features/large/progress"),
@@ -99,7 +94,7 @@ async fn statuses(api: &Api, pool: &PgPool, figures: &mut Figures) -> anyhow::Re
     Ok(())
 }
 
-/// Submits `n` tasks; gives how long the answer took.
+/// Submits `n` tasks; returns the response time in seconds.
 async fn submit(api: &Api, name: &str, n: usize) -> anyhow::Result<f64> {
     let text = load::layered(n / WIDTH, WIDTH);
     let body =
@@ -109,7 +104,7 @@ async fn submit(api: &Api, name: &str, n: usize) -> anyhow::Result<f64> {
     Ok(now() - began)
 }
 
-/// Rows of tasks that the database reads while `work` is done and the window passes.
+/// Rows of tasks that the database reads during `work` and the rest of the window.
 async fn rows_read(pool: &PgPool, work: impl AsyncFnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let before = rows(pool).await?;
     let until = tokio::time::Instant::now() + WINDOW;

@@ -1,4 +1,4 @@
-//! An idle system: what the processes hold and use, and what they ask of Postgres.
+//! An idle system: resources of its processes, and their statements to Postgres.
 
 use std::time::Duration;
 
@@ -10,21 +10,18 @@ use crate::system::System;
 
 /// Pause after a start.
 const SETTLED: Duration = Duration::from_secs(3);
-/// How long the system is watched.
+/// Duration of the observation.
 const WATCHED: Duration = Duration::from_secs(20);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Watches a coordinator and a worker that have nothing to do.
-///
-/// # Errors
-/// When a server refuses, or the worker's program isn't there.
+/// Observes an idle coordinator and an idle worker.
 pub async fn idle(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "idle").await?;
     let coordinator = system.start_coordinator()?;
     let worker = system.start_worker("idle", 4)?;
     let bus = system.bus().await?;
     system.until_waiting(&bus, 4).await?;
-    // What a start leaves to do is over then: connections that rehearse, above all.
+    // By then the work after a start is over, above all the warm-up of connections.
     tokio::time::sleep(SETTLED).await;
     let logged = LoggedStatements::begin(servers).await?;
     let pids = [("coordinator", coordinator, 60.0), ("worker", worker.pid(), 30.0)];
@@ -49,7 +46,7 @@ pub async fn idle(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()
     Ok(())
 }
 
-/// Statements that a private Postgres logs while this stands; a given server's log is not ours to read.
+/// Counts statements in the log of a private Postgres; the log of a given server is not accessible.
 struct LoggedStatements {
     before: usize,
 }

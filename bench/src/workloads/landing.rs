@@ -1,4 +1,5 @@
-//! Attempts that land with a gate that takes long: from the last attempt's pass to the last landing, in gates.
+//! Landings with a slow gate: time from the last attempt's pass to the last landing, as a multiple of the
+//! gate's duration.
 
 use anyhow::ensure;
 use ralph_coordinator::domain::run::RunSettings;
@@ -10,18 +11,16 @@ use crate::load;
 use crate::servers::Servers;
 use crate::system::System;
 
-/// Independent tasks.
 const TASKS: usize = 16;
-/// The place of the one whose change the gate refuses.
+/// Index of the task whose change the gate refuses.
 const BAD: usize = 5;
 
-/// One measurement.
 struct Case {
     name: &'static str,
     landing: Landing,
     slots: u32,
     has_bad: bool,
-    /// Most gates, one after the other.
+    /// Target: the most gate durations.
     most: f64,
 }
 
@@ -56,7 +55,7 @@ const CASES: [Case; 4] = [
     },
 ];
 
-/// Measures them, with a gate of so many seconds.
+/// Measures all cases, with a gate of `gate_s` seconds.
 ///
 /// # Errors
 /// When a server refuses, or an attempt doesn't land.
@@ -100,7 +99,7 @@ async fn measure(servers: &Servers, number: usize, case: &Case, gate_s: u32) -> 
     let repo = Some((address.as_str(), origin.base.as_str()));
     load::submit_as(&db, &bus, "landing", &graph, repo, run, 0).await?;
     let good = i64::try_from(TASKS - usize::from(case.has_bad))?;
-    let over = async || {
+    let all_landed = async || {
         let (landed, open): (i64, i64) = sqlx::query_as(
             "select count(*) filter (where state = 'merged'), count(*) filter (where state in ('waiting', 'turn', 'decided'))
              from integrations",
@@ -109,7 +108,7 @@ async fn measure(servers: &Servers, number: usize, case: &Case, gate_s: u32) -> 
         .await?;
         Ok(landed == good && open == 0)
     };
-    system.until("what can land has landed", over).await?;
+    system.until("all good attempts have landed", all_landed).await?;
     let (seconds, landed): (f64, i64) = sqlx::query_as(
         "select extract(epoch from max(i.ended_at) - (select max(settled_at) from dispatches where kind = 'work'))::float8, count(*)
          from integrations i

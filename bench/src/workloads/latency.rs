@@ -1,4 +1,4 @@
-//! W2: how soon work starts on an idle system, after its submission and after the report that frees it.
+//! W2: time until work starts on an idle system, after its submission and after the report that frees it.
 
 use std::time::Duration;
 
@@ -14,13 +14,10 @@ use crate::system::{Stub, System, kill};
 const PAUSE: Duration = Duration::from_millis(20);
 /// Pause after a start.
 const SETTLED: Duration = Duration::from_secs(2);
-/// What the best comparable system takes on the machine that the targets were made on. Milliseconds.
+/// Times of the best comparable system on the machine of the targets. Milliseconds.
 const BEST: (f64, f64) = (4.0, 11.3);
 
 /// Measures `n` samples of each. "Starts" is the assignment's arrival at the worker.
-///
-/// # Errors
-/// When a server refuses, or a task doesn't start.
 pub async fn latency(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "w2").await?;
     let log = servers.dir().join("w2.events");
@@ -34,7 +31,7 @@ pub async fn latency(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
     let bus = system.bus().await?;
     let db = system.pool(1).await?;
     system.until_idle(&bus).await?;
-    // What a start leaves to do is over then, as in harnesses for several systems.
+    // By then the work after a start is over; harnesses for several systems wait too.
     tokio::time::sleep(SETTLED).await;
     for number in 0..n {
         let at = now();
@@ -73,7 +70,7 @@ pub async fn latency(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
     Ok(())
 }
 
-/// From the end of each task of a chain to the start of the next one. Milliseconds.
+/// Time from the end of each task of a chain to the start of the next one. Milliseconds.
 fn freed(events: &[Event]) -> Vec<f64> {
     let started = events.iter().filter(|event| event.mark == Mark::Started);
     let since = started.filter_map(|started| {

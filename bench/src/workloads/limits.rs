@@ -1,4 +1,4 @@
-//! What the same Postgres can do at most, with nothing on top: the yardsticks of the run, measured by `pgbench`.
+//! Limits of the same Postgres without Ralph: the yardsticks of the run, measured by `pgbench`.
 
 use anyhow::{Context as _, bail};
 use ralph_coordinator::embedded::SearchPaths;
@@ -9,7 +9,7 @@ use crate::servers::Servers;
 
 /// L1: transactions that claim one row and complete it.
 pub const CLAIM_AND_COMPLETE: &str = "L1 claim and complete one row, 8 clients";
-/// How long each limit is measured. Seconds.
+/// Duration of each measurement. Seconds.
 const SECONDS: &str = "5";
 
 const SCHEMA: &str = "
@@ -26,10 +26,6 @@ commit;
 
 const INSERT: &str = "insert into inserted (v) values ('x');\n";
 
-/// Measures the limits.
-///
-/// # Errors
-/// When there is no `pgbench` beside Postgres, or the server refuses.
 pub async fn limits(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let url = database::create(servers, "limits").await?;
     let mut conn = database::connection(&url).await?;

@@ -1,5 +1,5 @@
-//! The claim's whole context, with a memory of 1,000,000 journal entries, 100,000 learnings and 20,000 knowledge entries of
-//! one repository, for tasks that were tried 50 times; against 1 % of that.
+//! The full context of a claim, for tasks with 50 attempts, with a memory of 1,000,000 journal entries,
+//! 100,000 learnings and 20,000 knowledge entries of one repository; compared with 1 % of that memory.
 
 use std::time::Instant;
 
@@ -15,18 +15,14 @@ use crate::servers::Servers;
 
 use super::memory_fill::{ENTRIES, filled};
 
-/// The small memory is one so many times smaller.
+/// The small memory is smaller by this factor.
 const FEWER: usize = 100;
-/// Tasks that are asked for, and attempts of each.
+/// Claimed tasks, and past attempts of each.
 pub(super) const TASKS: usize = 16;
 pub(super) const ATTEMPTS: usize = 50;
 const SAMPLES: usize = 400;
 const WARM: usize = 40;
 
-/// Measures.
-///
-/// # Errors
-/// When a server refuses.
 pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let (few, of_few) = filled(servers, "memory_few", FEWER).await?;
     let (lots, of_lots) = filled(servers, "memory_lots", 1).await?;
@@ -35,7 +31,7 @@ pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<
         ..Settings::default()
     };
     let sides = [&of_few, &of_lots];
-    // A coordinator at work has several connections; a pool opens them as it needs them.
+    // A coordinator at work has several connections; a pool opens them on demand.
     for side in sides {
         tokio::try_join!(side.db.acquire(), side.db.acquire())?;
     }
@@ -68,7 +64,7 @@ pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<
     let [small, large] = [entries / FEWER, entries].map(|n| format!("{}, p50", of(n)));
     figures.ratio(&large, &small, Target::AtMost(2.0));
     figures.target(&format!("{}, p99", of(entries)), Target::AtMost(50.0));
-    // The same value again: a figure has one target.
+    // A second figure for the same value, since a figure has one target.
     let name = format!("{}, the middle", of(entries));
     figures.at_most(&name, "ms", percentile(&alone[1], 50), 15.0);
     let name = format!("the same for {TASKS} claims that come together, each");
@@ -81,7 +77,6 @@ pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<
     Ok(())
 }
 
-/// A filled database.
 pub(super) struct FilledDatabase {
     pub(super) db: PgPool,
     pub(super) run: RunId,
@@ -89,7 +84,7 @@ pub(super) struct FilledDatabase {
 }
 
 impl FilledDatabase {
-    /// The next attempt at one of the tasks, as a claim opens it.
+    /// The next attempt at one of the tasks, as opened by a claim.
     fn claim(&self, sample: usize) -> Opened {
         Opened {
             dispatch: DispatchId(Uuid::now_v7()),
@@ -104,7 +99,7 @@ impl FilledDatabase {
         }
     }
 
-    /// Builds the contexts. Milliseconds.
+    /// Builds the contexts; returns the time in milliseconds.
     async fn built(&self, settings: &Settings, claims: &[Opened]) -> anyhow::Result<f64> {
         let began = Instant::now();
         let (assignments, _) = context::build(&self.db, settings, claims).await?;

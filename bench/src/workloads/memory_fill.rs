@@ -1,4 +1,4 @@
-//! Fills a database with what a repository's memory holds after years.
+//! Fills a database with the memory of a repository after years.
 
 use ralph_coordinator::domain::recall::{Kind as EntryKind, Scope, analyse};
 use ralph_coordinator::flow::memory::library;
@@ -19,12 +19,12 @@ const KNOWLEDGE: usize = 20_000;
 pub(super) const ENTRIES: usize = JOURNAL + LEARNINGS + KNOWLEDGE;
 /// Entries of one transaction.
 const CHUNK: usize = 2_000;
-/// Dispatches of an old task, and tasks of an old feature.
+/// Dispatches per old task, and tasks per old feature.
 const DISPATCHES_A_TASK: usize = 10;
 const TASKS_A_FEATURE: usize = 1_000;
 const REPO: &str = "bench.example/memory";
 
-/// A database with these entries, or so many times fewer.
+/// A database with these entries, or fewer by this factor.
 pub(super) async fn filled(
     servers: &Servers,
     name: &str,
@@ -45,7 +45,7 @@ pub(super) async fn filled(
     ] {
         learned(&db, &mut text, kind, entries).await?;
     }
-    // As upkeep would do it in some hundred steps.
+    // Upkeep would do this in some hundred steps.
     run(
         &db,
         "insert into memory_postings (key, block, entries, stands)
@@ -86,7 +86,7 @@ async fn run(db: &PgPool, sql: &'static str) -> sqlx::Result<()> {
     sqlx::raw_sql(sql).execute(db).await.map(drop)
 }
 
-/// Ids and times grow together.
+/// An id and a time, which grow together.
 fn at(number: usize, of: usize) -> (Uuid, OffsetDateTime) {
     let ago = Duration::days(700) * (1.0 - number as f64 / of as f64) + Duration::days(2);
     let at = OffsetDateTime::now_utc() - ago;
@@ -116,7 +116,8 @@ fn doc(
     }
 }
 
-/// Inserts a feature of the repository, with an open run or one that has ended, and tasks of these titles and descriptions.
+/// Inserts a feature of the repository with these tasks (title, description), and with an open or an ended
+/// run.
 async fn feature(
     db: &PgPool,
     name: &str,
@@ -194,7 +195,6 @@ async fn current_run(db: &mut PgConnection, feature: Uuid, running: bool) -> any
     Ok(run_id)
 }
 
-/// A settled dispatch.
 struct Settled {
     id: Uuid,
     task: Uuid,
@@ -228,7 +228,7 @@ async fn settled(db: &PgPool, feature: Uuid, run_id: Uuid, rows: &[Settled]) -> 
     Ok(())
 }
 
-/// Journal entries of features that are over.
+/// Inserts journal entries of ended features.
 async fn journal(db: &PgPool, text: &mut Text, entries: usize) -> anyhow::Result<()> {
     let a_feature = DISPATCHES_A_TASK * TASKS_A_FEATURE;
     for first in (0..entries).step_by(a_feature) {
@@ -273,7 +273,7 @@ async fn journal(db: &PgPool, text: &mut Text, entries: usize) -> anyhow::Result
     Ok(())
 }
 
-/// Learnings or knowledge that others may be shown.
+/// Inserts learnings or knowledge that other tasks may see.
 async fn learned(db: &PgPool, text: &mut Text, kind: EntryKind, entries: usize) -> anyhow::Result<()> {
     let insert = match kind {
         EntryKind::Knowledge => {
@@ -320,7 +320,7 @@ async fn learned(db: &PgPool, text: &mut Text, kind: EntryKind, entries: usize) 
     Ok(())
 }
 
-/// Indexes entries, and notes their keys for the index of words, which is made as a whole.
+/// Indexes entries, and stores their keys for the word index, which is built at the end.
 async fn index(db: &PgPool, docs: &[NewDoc]) -> anyhow::Result<()> {
     index::insert(&mut *db.acquire().await?, docs).await?;
     let keys = docs.iter().map(|doc| {
@@ -341,7 +341,7 @@ async fn index(db: &PgPool, docs: &[NewDoc]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tasks of a running feature, each tried so often; every attempt failed and said why.
+/// Inserts tasks of a running feature with many attempts; every attempt failed with a reason.
 async fn tried(db: &PgPool, text: &mut Text) -> anyhow::Result<(RunId, Vec<TaskId>)> {
     let texts: Vec<(String, String)> = (0..TASKS).map(|_| (text.words(7), text.words(60))).collect();
     let (feature, run_id, tasks) = feature(db, "now", true, &texts).await?;

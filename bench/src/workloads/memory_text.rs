@@ -1,6 +1,6 @@
-//! Words as they stand in texts.
 
-/// Words as they stand in texts: few are frequent, most are rare. The same on every machine.
+/// Random words with the frequencies of real text: few are frequent, most are rare. The same on every
+/// machine.
 pub(super) struct Text(pub(super) u64);
 
 const WORDS: u64 = 30_000;

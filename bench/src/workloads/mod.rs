@@ -1,4 +1,4 @@
-//! What is measured, a module a question. Each runs once and adds one value to each of its figures.
+//! The workloads, a module for each question. Each run adds one value to each figure.
 
 mod crash;
 mod dag;

@@ -1,4 +1,4 @@
-//! What is next: the claim's selection among few and among very many tasks.
+//! The claim's selection of the next task, among few and among very many tasks.
 
 use std::time::Instant;
 
@@ -12,15 +12,12 @@ use crate::load;
 use crate::servers::Servers;
 use crate::system::System;
 
-/// Tasks stand in so many features, half of them ready and half blocked.
+/// Number of features; half of their tasks are ready and half blocked.
 const FEATURES: usize = 10;
 const FEW: usize = 1_000;
 const SAMPLES: usize = 300;
 
-/// Measures with 1,000 tasks and with `many`, sample by sample in turn.
-///
-/// # Errors
-/// When a server refuses.
+/// Measures with 1,000 tasks and with `many`, with alternating samples.
 pub async fn next(servers: &Servers, many: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let (few, of_few) = filled(servers, "next_few", FEW).await?;
     let (lots, of_lots) = filled(servers, "next_many", many).await?;
@@ -60,7 +57,7 @@ async fn filled(servers: &Servers, name: &str, tasks: usize) -> anyhow::Result<(
     Ok((system, db))
 }
 
-/// The claim's two questions, undone. Microseconds.
+/// Runs the claim's two queries and rolls them back; returns the time in microseconds.
 async fn selection(db: &PgPool) -> anyhow::Result<f64> {
     let offer = Capability {
         startable: Vec::new(),

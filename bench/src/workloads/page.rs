@@ -1,5 +1,5 @@
-//! The page in a real browser: how soon it shows and what it transfers, how fast it follows, how a long transcript scrolls, how large graphs
-//! are drawn, and what a hundred open pages cost.
+//! The page in a real browser: time to the first view and its size, delay of changes, scrolling of a long
+//! transcript, drawing of large graphs, and the cost of a hundred open pages.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ use crate::stub::now;
 use crate::system::System;
 
 const FEATURES: usize = 20;
-/// Of each: five layers of a hundred.
+/// Size of each feature: five layers of a hundred tasks.
 const LAYERS: usize = 5;
 const WIDTH: usize = 100;
-/// Features that are cancelled while somebody looks.
+/// Features that are cancelled during the observation.
 const CHANGES: usize = 10;
 const ENTRIES: usize = 50_000;
 const OPEN_PAGES: usize = 100;
-/// How long open pages are watched: each looks anew once in that time, as its script does.
+/// Duration of the observation: each page reloads once in it, as its script does.
 const WATCHED: Duration = Duration::from_secs(30);
-/// What a page needs to open its stream, and a start to leave the processor alone.
+/// Time for a page to open its stream, and for a start to release the processor.
 const SETTLED: Duration = Duration::from_secs(2);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// When the answer began, when something was painted, when all was there, and what all of it weighed.
+/// Start of the response, first paint, end of loading, and transferred bytes.
 const TIMES: &str = "const [nav] = performance.getEntriesByType('navigation');
     const [paint] = performance.getEntriesByName('first-contentful-paint');
     const files = [nav, ...performance.getEntriesByType('resource')];
@@ -55,7 +55,8 @@ const FOLLOWS: &str = "return new Promise((done) => {
       requestAnimationFrame(step);
     })";
 
-/// Scrolls a long transcript up to its beginning, or for a while; tells how long frames took and how many entries were there at the end.
+/// Scrolls a long transcript up to its beginning, or for a while; returns the durations of frames and the
+/// number of entries at the end.
 const SCROLLS: &str = "return new Promise((done) => {
       const took = [];
       let last = 0;
@@ -73,7 +74,7 @@ const SCROLLS: &str = "return new Promise((done) => {
       setTimeout(() => requestAnimationFrame(step), 500);
     })";
 
-/// Makes a graph smaller and larger and moves it about; tells how long frames took.
+/// Zooms a graph in and out and moves it; returns the durations of frames.
 const ZOOMS: &str = "return new Promise((done) => {
       const box = document.querySelector('.graph'), took = [];
       let last = 0;
@@ -89,10 +90,6 @@ const ZOOMS: &str = "return new Promise((done) => {
       requestAnimationFrame(step);
     })";
 
-/// Measures them.
-///
-/// # Errors
-/// When a server refuses.
 pub async fn page(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     if !Browser::is_installed().await {
         return Ok(());
@@ -127,7 +124,7 @@ async fn submit(api: &Api, name: &str, text: String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The path of a link that logs in.
+/// Path of a link that logs in.
 async fn login(api: &Api) -> anyhow::Result<String> {
     let made: Value = serde_json::from_str(&api.request("POST", "/logins", "").await?)?;
     Ok(made["path"]
@@ -175,7 +172,7 @@ async fn first_views(browser: &Browser, home: &str, figures: &mut Figures) -> an
     Ok(())
 }
 
-/// How long after the request that changes a state its change is painted, the slowest: the commit is within.
+/// The slowest time from a request that changes a state, including its commit, to the paint of the change.
 async fn changes(browser: &Browser, home: &str, api: &Api, figures: &mut Figures) -> anyhow::Result<()> {
     let mut slowest = 0.0_f64;
     for n in 0..CHANGES {
@@ -231,9 +228,9 @@ async fn graphs(browser: &Browser, home: &str, api: &Api, figures: &mut Figures)
     Ok(())
 }
 
-/// Adds the slowest frame and the 99th of a hundred.
-fn frames(what: &str, told: &Value, most: Option<f64>, figures: &mut Figures) {
-    let took: Vec<f64> = told["took"]
+/// Adds the slowest frame and the 99th percentile.
+fn frames(what: &str, result: &Value, most: Option<f64>, figures: &mut Figures) {
+    let took: Vec<f64> = result["took"]
         .as_array()
         .into_iter()
         .flatten()
@@ -247,7 +244,7 @@ fn frames(what: &str, told: &Value, most: Option<f64>, figures: &mut Figures) {
     }
 }
 
-/// Follows a session of very many entries while it runs, and scrolls back through them afterwards.
+/// Follows a session of very many entries while it runs, then scrolls back through them.
 async fn transcript(
     system: &System,
     browser: &Browser,
@@ -256,7 +253,7 @@ async fn transcript(
     figures: &mut Figures,
 ) -> anyhow::Result<()> {
     let worker = system.start_worker("page", 1)?;
-    // One of four updates tells more of the same call.
+    // One of four updates belongs to the call of an earlier one.
     let script = format!("@stream {}\n@wait 3000\n@done", ENTRIES * 4 / 3 + 4);
     let tasks = json!({"source": "t", "text": load::scripted([script.as_str()])});
     let body = json!({"name": "long", "verify": false, "tasks": tasks});
@@ -271,7 +268,7 @@ async fn transcript(
         .await?;
     browser.go(&format!("{home}/tasks/long%2Fk0")).await;
     let followed = browser.run(FOLLOWS).await;
-    eprintln!("  {} entries are kept in the page", followed["entries"]);
+    eprintln!("  {} entries stay in the page", followed["entries"]);
     frames(
         "page, a session of 50,000 entries followed",
         &followed,
@@ -304,7 +301,7 @@ async fn transcript(
     Ok(())
 }
 
-/// Opens pages as browsers do, and lets them be.
+/// Opens pages like browsers, and leaves them open.
 async fn open_pages(api: &Api, coordinator: u32, before: u64, figures: &mut Figures) -> anyhow::Result<()> {
     let code = login(api).await?;
     let code = code.split_once("code=").context("a login without a code")?.1;
@@ -331,8 +328,8 @@ async fn open_pages(api: &Api, coordinator: u32, before: u64, figures: &mut Figu
     let streams = try_join_all((0..OPEN_PAGES).map(|n| async move {
         let mut stream = TcpStream::connect(api.address).await?;
         stream.write_all(get("/live").as_bytes()).await?;
-        let mut begun = [0; 512];
-        ensure!(stream.read(&mut begun).await? > 0, "a stream ended");
+        let mut buffer = [0; 512];
+        ensure!(stream.read(&mut buffer).await? > 0, "a stream ended");
         look(n).await?;
         anyhow::Ok(stream)
     }))
@@ -353,7 +350,7 @@ async fn open_pages(api: &Api, coordinator: u32, before: u64, figures: &mut Figu
     Ok(())
 }
 
-/// Asks for something and reads the whole answer.
+/// Sends a request and reads the whole response.
 async fn whole(api: &Api, request: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(api.address).await?;
     stream.write_all(request.as_bytes()).await?;

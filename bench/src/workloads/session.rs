@@ -1,5 +1,6 @@
-//! What Ralph adds to a session: from the claim's answer to the prompt, and from the turn's end to the published report,
-//! without git. A bare client holds the same session with the same agent in turn.
+//! Ralph's overhead of a session without git: from the claim's response to the prompt, and from the turn's
+//! end to the published report. A bare client holds the same session with the same agent, alternating with
+//! Ralph.
 
 use std::path::Path;
 
@@ -11,22 +12,19 @@ use crate::load;
 use crate::servers::Servers;
 use crate::system::System;
 
-/// What the agent does: it notes when the prompt came and when its turn is about to end.
+/// Script of the agent: it records the arrival of the prompt, and the moment before its turn ends.
 const SCRIPT: &str = "@effect begin\n@done\n@effect end";
-/// Sessions that fill caches.
+/// Warm-up sessions.
 const FIRST: usize = 5;
 const DAY_SECONDS: f64 = 86_400.0;
 
-/// Holds `n` sessions of each kind in turn.
-///
-/// # Errors
-/// When a server refuses, or a session leaves no trace.
+/// Holds `n` sessions of each kind, alternating.
 pub async fn session(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "session").await?;
     let folder = servers.dir().join("session-bare");
     std::fs::create_dir_all(&folder)?;
     let (effects, bare_effects) = (system.effects_of("session"), folder.join("effects.log"));
-    // An earlier run's are in the way.
+    // Files of an earlier run would count too.
     for file in [&effects, &bare_effects, &system.log_of("session")] {
         let _ = std::fs::remove_file(file);
     }
@@ -75,17 +73,17 @@ pub async fn session(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
     Ok(())
 }
 
-/// When sessions began and ended, in order. Seconds of the day.
+/// Start and end times of sessions, in order. Seconds of the day.
 struct Sides {
     began: Vec<f64>,
     ended: Vec<f64>,
 }
 
 impl Sides {
-    /// How long before the prompt and after the turn's end, without the first ones. Milliseconds.
+    /// Times before the prompt and after the turn's end, without warm-up sessions. Milliseconds.
     fn overheads(&self, effects: &Path, n: usize) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
         let text = std::fs::read_to_string(effects)
-            .with_context(|| format!("failed to read what agents noted in {}", effects.display()))?;
+            .with_context(|| format!("failed to read the effects log {}", effects.display()))?;
         let times = |name: &str| -> Vec<f64> {
             let lines = text.lines().filter(|line| line.starts_with(name));
             lines
@@ -111,7 +109,7 @@ impl Sides {
     }
 }
 
-/// When a worker logged these words. Seconds of the day.
+/// Times of a worker's log lines with these words. Seconds of the day.
 fn logged(log: &str, words: &str) -> Vec<f64> {
     let lines = log
         .lines()
@@ -119,7 +117,7 @@ fn logged(log: &str, words: &str) -> Vec<f64> {
     lines.filter_map(second_of_day).collect()
 }
 
-/// Of a line that begins with `2026-01-31T12:34:56.789012Z`.
+/// Time of a line that begins with `2026-01-31T12:34:56.789012Z`.
 fn second_of_day(line: &str) -> Option<f64> {
     let (_, time) = line.split_whitespace().next()?.split_once('T')?;
     let mut parts = time.trim_end_matches('Z').split(':');
@@ -133,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_from_a_log() {
+    fn logged_parses_times_of_matching_lines() {
         let log = "2026-01-31T01:01:01.500000Z  INFO assigned dispatch=d-1 title=\"x\"\n\
                    2026-01-31T01:01:02.000000Z  INFO reported dispatch=d-1\nnoise\n";
         assert_eq!(logged(log, "assigned "), [3661.5]);

@@ -1,4 +1,4 @@
-//! Many sessions of one worker: what it holds after some of them and after all.
+//! Many sessions of one worker: its resources after some of them and after all.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,18 +11,14 @@ use crate::process::{children, descriptors, resident_bytes, threads, with_enviro
 use crate::servers::Servers;
 use crate::system::System;
 
-/// Each opens what can stay open: a terminal, a file, a process that detaches itself.
+/// Each session opens things that could leak: a terminal, a file, a detached process.
 const SCRIPT: &str = "@term echo hi\n@fs-write a x\n@orphan 600\n@done";
 const SLOTS: u32 = 2;
-/// One of so many sessions is enough to fill caches.
+/// One fifth of the sessions is enough to fill caches.
 const FIRST_OF: usize = 5;
-/// What memory may grow by where it doesn't: the allocator's own disorder. KiB a session.
+/// Allowed memory growth without a leak, from fragmentation. KiB a session.
 const FLAT_KIB: f64 = 4.0;
 
-/// Runs `n` sessions.
-///
-/// # Errors
-/// When a server refuses, or they don't end.
 pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "sessions").await?;
     system.start_coordinator()?;
@@ -36,7 +32,7 @@ pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> any
         load::submit(&db, &bus, part, &load::scripted(scripts)).await?;
         system.until_done().await?;
         system.until_waiting(&bus, SLOTS).await?;
-        // The last reports are settled by a heartbeat.
+        // The next heartbeat settles the last reports.
         let settled = async || {
             let mut spool = std::fs::read_dir(data.join("spool"))?.flatten();
             Ok(!spool.any(|entry| entry.path().is_file()))
@@ -85,13 +81,12 @@ fn growth(some: &WorkerResources, all: &WorkerResources, sessions: f64, figures:
     }
 }
 
-/// The resources that a worker uses.
 struct WorkerResources {
     descriptors: f64,
     threads: f64,
-    /// In its data folder.
+    /// Entries of its data folder.
     entries: f64,
-    /// Its children, and whatever has its data folder in its environment.
+    /// Its children, and all processes with its data folder in their environment.
     processes: f64,
     groups: f64,
     /// Bytes.
@@ -101,8 +96,8 @@ struct WorkerResources {
 impl WorkerResources {
     fn measure(worker: u32, data: &Path, dispatches: HashSet<DispatchId>) -> anyhow::Result<Self> {
         let mark = data.display().to_string();
-        let left = children(worker)?.into_iter().chain(with_environment(&mark)?);
-        let processes: HashSet<u32> = left.filter(|pid| *pid != worker).collect();
+        let remaining = children(worker)?.into_iter().chain(with_environment(&mark)?);
+        let processes: HashSet<u32> = remaining.filter(|pid| *pid != worker).collect();
         let groups: HashSet<String> = dispatches
             .iter()
             .map(|dispatch| format!("ralph-{}", dispatch.0))
@@ -118,7 +113,7 @@ impl WorkerResources {
     }
 }
 
-/// Files and folders below a folder.
+/// Number of files and folders below a folder.
 fn entries(folder: &Path) -> std::io::Result<usize> {
     let mut count = 0;
     for entry in std::fs::read_dir(folder)? {
@@ -131,7 +126,7 @@ fn entries(folder: &Path) -> std::io::Result<usize> {
     Ok(count)
 }
 
-/// Folders of these names below a folder, as far as it can be read.
+/// Number of readable folders with these names below a folder.
 fn named(folder: &Path, names: &HashSet<String>) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));

@@ -1,4 +1,4 @@
-//! A session of very many updates: what the worker holds meanwhile, and whether its transcript has them all.
+//! A session of very many updates: the worker's memory during it, and whether its transcript is complete.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,16 +13,12 @@ use crate::servers::Servers;
 use crate::stub::now;
 use crate::system::System;
 
-/// How often the memory use is measured.
+/// Interval of memory measurements.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const MIB: f64 = 1024.0 * 1024.0;
-/// What memory may differ by where it is flat: pages that the allocator has not given back yet.
+/// Allowed difference of constant memory: pages that the allocator has not returned yet.
 const FLAT_MIB: f64 = 4.0;
 
-/// Streams `count` updates.
-///
-/// # Errors
-/// When a server refuses, or the session doesn't end.
 pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "stream").await?;
     system.start_coordinator()?;
@@ -37,13 +33,13 @@ pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> a
     load::submit(&db, &bus, "stream", &load::scripted([script.as_str()])).await?;
 
     let mut held = Vec::new();
-    let mut kept = StoredTranscript::default();
+    let mut stored = StoredTranscript::default();
     let mut look = tokio::time::interval(POLL_INTERVAL);
-    while !kept.ended {
+    while !stored.ended {
         tokio::select! {
             message = transcripts.next() => {
                 let message = message.ok_or_else(|| anyhow::anyhow!("the broker went away"))?;
-                kept.take(serde_json::from_slice(&message.payload)?);
+                stored.take(serde_json::from_slice(&message.payload)?);
             }
             _ = look.tick() => held.push(resident_bytes(pid)? as f64 / MIB),
         }
@@ -56,7 +52,7 @@ pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> a
 
     figures.add("stream, updates", "1/s", count as f64 / seconds);
     let lost = "stream, updates lost from the transcript";
-    figures.at_most(lost, "", (count - kept.numbers.len()) as f64, 0.0);
+    figures.at_most(lost, "", (count - stored.numbers.len()) as f64, 0.0);
     let most = |part: &[f64]| part.iter().copied().fold(0.0, f64::max);
     let fifth = held.len() / 5;
     figures.add("stream, most that the worker held", "MiB", most(&held));
@@ -70,7 +66,7 @@ pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> a
     Ok(())
 }
 
-/// What came of the transcript.
+/// The received transcript.
 #[derive(Debug, Default)]
 struct StoredTranscript {
     numbers: HashSet<usize>,

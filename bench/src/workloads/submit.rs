@@ -11,14 +11,11 @@ use crate::servers::Servers;
 use crate::stub::now;
 use crate::system::System;
 
-/// A width of a thousand makes a graph a hundred deep, two blockers a task.
+/// A width of a thousand makes a graph a hundred deep, with two blockers per task.
 const WIDTH: usize = 1_000;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Submits `n` tasks. The clock runs for the whole command, from its start to its end.
-///
-/// # Errors
-/// When a server refuses, or the command fails.
+/// Submits `n` tasks. The clock covers the whole command.
 pub async fn submit(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "submit").await?;
     let coordinator = system.start_coordinator()?;

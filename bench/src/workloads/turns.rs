@@ -1,5 +1,5 @@
-//! Attempts that finish together on several workers: what it costs that one turn is handed from worker to worker, besides the
-//! integrations themselves.
+//! Attempts that finish together on several workers: the overhead of passing the turn from worker to worker,
+//! besides the integrations themselves.
 
 use anyhow::ensure;
 

@@ -1,5 +1,5 @@
-//! What git costs a worker: a workspace of a large repository beside a plain checkout, and the way of small tasks onto
-//! their branch.
+//! Cost of git for a worker: a workspace of a large repository compared with a plain checkout, and
+//! integrations of small tasks.
 
 use std::fs;
 use std::io::Write as _;
@@ -22,10 +22,10 @@ use crate::figures::{Figures, Target, median};
 
 /// Files of the large repository.
 const FILES: usize = 50_000;
-/// Attempts that finish together, and the workers that they are on.
+/// Attempts that finish together, and their workers.
 const TOGETHER: usize = 32;
 const WORKERS: usize = 8;
-/// Small tasks of which each takes its turn.
+/// Small tasks, integrated one by one.
 const SMALL: usize = 10;
 
 /// Measures both.
@@ -85,7 +85,7 @@ async fn small(dir: &Path, figures: &mut Figures) -> anyhow::Result<()> {
     let name = "integration of a small task";
     figures.at_most(name, "ms", median(&alone), 300.0);
 
-    // Each on a repository of its own: a landing costs more on a branch that has more of them.
+    // Each round has its own repository: a landing costs more on a branch with more landings.
     let (after, together) = (
         "32 integrations, one after the other",
         "32 integrations that became ready together",
@@ -104,7 +104,7 @@ async fn small(dir: &Path, figures: &mut Figures) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long it takes until all attempts landed, with a task waiting for each or one after the other. Milliseconds.
+/// Time until all attempts landed, with a waiting task for each or one after the other. Milliseconds.
 async fn all_of_them(dir: &Path, side_by_side: bool) -> anyhow::Result<f64> {
     let repository = Arc::new(Origin::with_files(dir, 20)?);
     let mut workers = Vec::new();
@@ -116,7 +116,7 @@ async fn all_of_them(dir: &Path, side_by_side: bool) -> anyhow::Result<f64> {
         let task = format!("t-{number}");
         ready.push((repository.attempt(&workers[number % WORKERS], &task).await?, task));
     }
-    // As the coordinator gives it: one at a time.
+    // As in the coordinator: one turn at a time.
     let turn = Arc::new(Mutex::new(()));
     let mut landing = JoinSet::new();
     let began = Instant::now();
@@ -141,7 +141,7 @@ async fn all_of_them(dir: &Path, side_by_side: bool) -> anyhow::Result<f64> {
     Ok(took)
 }
 
-/// A bare repository, as a user's server would have it.
+/// A bare repository, as on a user's server.
 pub(super) struct Origin {
     pub(super) path: PathBuf,
     pub(super) base: String,
@@ -177,7 +177,7 @@ impl Origin {
         Ok(Self { path, base })
     }
 
-    /// What the coordinator would know of the feature's branch.
+    /// The coordinator's knowledge of the feature's branch.
     fn landed(&self) -> Option<Box<Landed>> {
         let head = fs::read_to_string(self.path.join("refs/heads/ralph/bench")).ok()?;
         let task = TaskId(uuid::Uuid::nil());
@@ -203,7 +203,7 @@ impl Origin {
         }
     }
 
-    /// One new file, pushed. The commit.
+    /// Makes an attempt with one new file, and pushes it; returns the commit.
     async fn attempt(&self, workspaces: &Workspaces, task: &str) -> anyhow::Result<String> {
         let order = WorkspaceOrder::Git(self.order(task, task));
         let workspace = workspaces.prepare(task, &order).await?;
@@ -256,7 +256,7 @@ fn ms(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1_000.0
 }
 
-/// What a folder takes on disk.
+/// Size of a folder on disk.
 fn size_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let of = |path: PathBuf| match fs::symlink_metadata(&path) {
@@ -269,7 +269,7 @@ fn size_bytes(folder: &Path) -> u64 {
 
 fn git(dir: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let output = Command::new("git").args(arguments).current_dir(dir).output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "git {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git {arguments:?}: {stderr}");
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

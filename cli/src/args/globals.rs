@@ -8,10 +8,10 @@ use ralph_shared::environment::{EnvironmentError, value};
 
 use crate::terminal::output::Format;
 
-/// The arguments of this process as they were parsed: they tell flags from defaults. `main` sets it once.
+/// The parsed arguments of this process; they distinguish flags from defaults. `main` sets this once.
 pub static MATCHES: OnceLock<ArgMatches> = OnceLock::new();
 
-/// Where the coordinator is, and how to print.
+/// Address of the coordinator, and the output format.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "For all commands")]
 pub struct Globals {
@@ -21,23 +21,22 @@ pub struct Globals {
     /// Token for the API; better given as RALPH_TOKEN, since arguments can be seen by others [env: RALPH_TOKEN or RALPH_TOKEN_FILE]
     #[arg(long, global = true)]
     pub token: Option<String>,
-    /// Data folder of `up` [default: .ralph here; commands look for it in the folders above as well] [env: RALPH_DATA]
+    /// Data folder of `up` [default: .ralph here; commands also search the folders above] [env: RALPH_DATA]
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// How results are printed
+    /// Output format
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub output: Format,
-    /// Print what is long as it is, at a terminal too; RALPH_PAGER or PAGER names another pager than `less` [env: NO_PAGER]
+    /// Print long output without a pager, at a terminal too; RALPH_PAGER or PAGER names another pager than
+    /// `less` [env: NO_PAGER]
     #[arg(long, global = true)]
     pub no_pager: bool,
 }
 
 impl Globals {
-    /// Takes what no flag says from the environment; but a folder that the command names goes before an address that only the
-    /// environment does (SPEC 8). Were clap to read these, each would stand in the usage of every error, as if it were required.
-    ///
-    /// # Errors
-    /// When a variable, or the file that it names, can't be used.
+    /// Fills unset flags from the environment. A folder that the command names takes precedence over an
+    /// address from the environment (SPEC 8). If clap read these variables, each would appear in the usage
+    /// line of every error, as if it were required.
     pub fn read_environment(&mut self) -> Result<(), EnvironmentError> {
         let is_alone = self.data.is_none() || self.url.is_some();
         let data = std::env::var_os("RALPH_DATA").filter(|value| !value.is_empty());

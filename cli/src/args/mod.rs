@@ -1,4 +1,4 @@
-//! The commands and what holds for all of them.
+//! The commands and their global flags.
 
 pub mod globals;
 pub mod usage;
@@ -15,7 +15,7 @@ use crate::schedule::hook;
 use crate::task::context;
 use crate::{feature, inbox, logs, mcp, memory, run, schedule, status, submit, task, token, worker};
 
-/// Runs many coding agents on one task graph: the commands that ask a coordinator.
+/// Runs many coding agents on one task graph: the commands that call a coordinator.
 #[derive(Debug, Parser)]
 #[command(
     name = "ralph",
@@ -35,20 +35,20 @@ Exit codes: 0 done, 1 failed, 2 wrong usage; with --wait also 3 a limit was reac
 6 accepted but it can't be watched, 130 interrupted."
 )]
 pub struct Cli {
-    /// What holds for all commands.
+    /// Flags of all commands.
     #[command(flatten)]
     pub globals: Globals,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The command line as it is parsed: a variable that is empty counts as one that isn't set.
+/// Builds the command line parser; empty variables count as unset.
 pub fn command() -> clap::Command {
     without_empty_variables(<Cli as clap::CommandFactory>::command())
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     #[command(subcommand)]

@@ -1,4 +1,5 @@
-//! Where the coordinator is: as told, else as a running `up` left it in its data folder (SPEC 9.1).
+//! Finding the coordinator: from flags and variables, else from the file of a running `up` in its data
+//! folder (SPEC 9.1).
 
 use std::path::Path;
 
@@ -10,26 +11,26 @@ use crate::machine::datadir::Published;
 /// An address and the token for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     pub url: String,
-    /// A bearer token.
     pub token: String,
 }
 
-/// Finds it. A token that was told is sent only to an address, or to the `up` of a folder, that was told as well.
+/// Finds the coordinator. A given token is sent only to a given address, or to the `up` of a given data
+/// folder.
 ///
 /// # Errors
-/// When nothing was told and no `up` runs; the message says what to do.
+/// When nothing was given and no `up` runs; the message says what to do.
 pub fn find(globals: &Globals) -> anyhow::Result<Endpoint> {
-    let told = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let (url, token) = (told(&globals.url), told(&globals.token));
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let (url, token) = (given(&globals.url), given(&globals.token));
     if let (Some(url), Some(token)) = (&url, &token) {
         return Ok(endpoint(url, token.clone()));
     }
     if url.is_none() && token.is_some() && globals.data.is_none() {
-        // Whoever could put a file in the way would be sent the token.
+        // Otherwise anyone who can plant such a file would receive the token.
         bail!(
-            "there is a token (RALPH_TOKEN or --token), but no address that it is for: set RALPH_URL, or unset RALPH_TOKEN to \
+            "there is a token (RALPH_TOKEN or --token), but no address to use it for: set RALPH_URL, or unset RALPH_TOKEN to \
              use the `up` that runs here"
         );
     }
@@ -51,10 +52,8 @@ pub fn find(globals: &Globals) -> anyhow::Result<Endpoint> {
     }
 }
 
-/// What the `up` of this data folder left, else of one in the current folder or above.
-///
-/// # Errors
-/// When there is such a file that can't be read.
+/// Reads the endpoint that the `up` of this data folder published, else that of an `up` in the current
+/// folder or above.
 pub fn published(data: Option<&Path>) -> anyhow::Result<Option<Published>> {
     match data {
         Some(data) => Ok(Published::read(data)?),

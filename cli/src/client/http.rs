@@ -5,10 +5,7 @@ use ralph_shared::file;
 use ralph_shared::tls::{self, CA_VARIABLE};
 use reqwest::{Certificate, ClientBuilder};
 
-/// A client that trusts the system's certificates, and those of the file in RALPH_CA_FILE.
-///
-/// # Errors
-/// When that file is unusable.
+/// Builds a client that trusts the system's certificates, and those of the file in RALPH_CA_FILE.
 pub fn builder() -> anyhow::Result<ClientBuilder> {
     tls::install();
     let builder = reqwest::Client::builder();

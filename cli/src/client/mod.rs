@@ -1,4 +1,4 @@
-//! The HTTP API as the commands use it.
+//! HTTP client of the commands.
 
 pub mod endpoint;
 pub mod http;
@@ -21,41 +21,43 @@ use crate::args::globals::Globals;
 use crate::client::endpoint::Endpoint;
 use crate::client::sse::EventStream;
 
-/// A graph of 100,000 tasks is stored within seconds; nothing else takes long.
+/// The coordinator stores a graph of 100,000 tasks within seconds; nothing else takes long.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// A request whose answer broke off is sent again for so long: a coordinator that died is started again, and what it began
-/// lapses after 15 seconds.
+/// How long to resend a request whose response was cut off. A coordinator that died is restarted, and its
+/// unfinished requests lapse after 15 seconds.
 const RESEND_WITHIN: Duration = Duration::from_secs(45);
 const RESEND_PAUSE: Duration = Duration::from_millis(300);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// The problem of a request whose first sending is being served.
+/// The problem type of a request whose first copy is still being served.
 const IN_FLIGHT: &str = "urn:ralph:problem:in-flight";
-/// The problem of a name that features of several repositories have.
+/// The problem type of a name that features of several repositories have.
 const AMBIGUOUS: &str = "urn:ralph:problem:ambiguous";
-/// What is asked for is not all done.
+/// The problem type of an operation on unfinished work.
 const UNFINISHED: &str = "urn:ralph:problem:unfinished";
-/// The status of a request that doesn't fit how things stand.
+/// The status of a request that the current state does not allow.
 const CONFLICT: u16 = 409;
-/// The status of a request that came too soon after others; it was not served.
+/// The status of a request over the rate limit; the coordinator did not serve it.
 const TOO_MANY: u16 = 429;
-/// Statuses of a coordinator that can't serve now, or of a proxy that doesn't reach it: the request may have been served.
+/// Statuses of a coordinator that is unavailable, or of a proxy that does not reach it. The coordinator may
+/// have served the request.
 const UNAVAILABLE: [u16; 3] = [502, 503, 504];
-/// Requests that came too soon are sent again for so long, each time when the answer says.
+/// How long to resend a request over the rate limit, each time after the pause that the response names.
 const SLOW_WITHIN: Duration = Duration::from_secs(60);
-/// The same where the coordinator can't serve: whoever looks why has to learn of it.
+/// How long to resend while the coordinator is unavailable; the user must learn of it after that.
 const UNAVAILABLE_WITHIN: Duration = Duration::from_secs(30);
-/// What is waited where the answer doesn't say, and at most.
+/// The pause where the response names none, and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
-/// Items that are asked for at once.
+/// Items per request.
 const PAGE: usize = 1000;
 
-/// Talks to one coordinator.
+/// Connection to one coordinator.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
     endpoint: Endpoint,
-    /// The repository that we are in, if any; looked up once, for the requests whose names turn out to need it.
+    /// The current folder's repository, if any; looked up once, for requests whose names turn out to be
+    /// ambiguous.
     here: Arc<OnceCell<Option<String>>>,
 }
 
@@ -73,20 +75,20 @@ impl ApiError {
         }
     }
 
-    /// Whether an error is a refusal, which asking again won't change.
+    /// Whether an error is a refusal, which a retry won't change.
     pub fn refuses(error: &anyhow::Error) -> bool {
         error
             .downcast_ref::<Self>()
             .is_some_and(|refused| refused.0.status < 500 && refused.0.status != TOO_MANY)
     }
 
-    /// Whether an error says that what was asked for doesn't fit how things stand.
+    /// Whether an error is a conflict with the current state.
     pub fn is_conflict(error: &anyhow::Error) -> bool {
         let refused = error.downcast_ref::<Self>();
         refused.is_some_and(|refused| refused.0.status == CONFLICT)
     }
 
-    /// Whether an error says that not all of what is meant is done, so that a person should be asked.
+    /// Whether an error reports unfinished work, so that a person should confirm.
     pub fn is_unfinished(error: &anyhow::Error) -> bool {
         let refused = error.downcast_ref::<Self>();
         refused.is_some_and(|refused| refused.0.kind == UNFINISHED)
@@ -98,10 +100,10 @@ impl ApiError {
     }
 }
 
-/// Why a request has no answer, where sending it again may help.
+/// Why a request has no response, where a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestFailure {
-    /// It may have been served, or is being served.
+    /// The response was lost: the coordinator may have served the request, or is serving it.
     Answer,
     /// Nothing listens.
     Coordinator,
@@ -130,34 +132,24 @@ impl RequestFailure {
 static WARNED: Once = Once::new();
 
 impl Client {
-    /// Finds the coordinator; nothing is sent yet.
-    ///
-    /// # Errors
-    /// When it can't be found; see [`endpoint::find`].
+    /// Finds the coordinator; sends nothing yet.
     pub fn find(globals: &Globals) -> anyhow::Result<Self> {
         Self::new(endpoint::find(globals)?)
     }
 
-    /// The same for whoever may be told nothing: what goes over the network readably is not warned of.
-    ///
-    /// # Errors
-    /// When it can't be found.
+    /// Like [`Client::find`], but does not warn of unencrypted traffic.
     pub fn find_quietly(globals: &Globals) -> anyhow::Result<Self> {
         WARNED.call_once(|| {});
         Self::find(globals)
     }
 
-    /// Talks to this one.
-    ///
-    /// # Errors
-    /// When the address is none.
     pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
         let url = Url::parse(&endpoint.url)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .with_context(|| {
                 format!(
-                    "`{}` is no address of a coordinator; expected http://HOST:PORT or https://HOST",
+                    "`{}` is not an address of a coordinator; expected http://HOST:PORT or https://HOST",
                     endpoint.url
                 )
             })?;
@@ -179,18 +171,18 @@ impl Client {
         })
     }
 
-    /// The coordinator's address, without a slash at its end.
+    /// The coordinator's address, without a trailing slash.
     pub fn url(&self) -> &str {
         &self.endpoint.url
     }
 
-    /// Reads. A request whose answer got lost is sent again.
+    /// Reads, with retries after a lost response.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.resent(self.request(Method::GET, path).timeout(REQUEST_TIMEOUT))
             .await
     }
 
-    /// Reads once: where no answer comes within `within`, there is none.
+    /// Reads once, without retries, within this time.
     pub async fn get_once<T: DeserializeOwned>(&self, path: &str, within: Duration) -> anyhow::Result<T> {
         self.send_json(self.request(Method::GET, path).timeout(within))
             .await
@@ -226,9 +218,9 @@ impl Client {
         }
     }
 
-    /// Writes. A request whose answer got lost is sent again, and done once.
+    /// Writes. Resends after a lost response; the coordinator executes the request once.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        // One key for all tries: what an earlier one made is not made again.
+        // One key for all tries, so that the coordinator recognizes repeats.
         let key = uuid::Uuid::new_v4().to_string();
         let request = self
             .request(Method::POST, path)
@@ -238,7 +230,7 @@ impl Client {
         self.resent(request).await
     }
 
-    /// Sends a request that is served once however often it is sent, again and again until it is answered whole.
+    /// Sends an idempotent request until its response arrives whole.
     async fn resent<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
         let mut broken_since = None;
         loop {
@@ -249,7 +241,8 @@ impl Client {
             };
             let waited = match RequestFailure::of(&error) {
                 Some(RequestFailure::Answer) => broken_since.get_or_insert_with(Instant::now).elapsed(),
-                // Where nothing ever answered, nothing runs; where an answer broke off, it may come back.
+                // Where nothing ever responded, nothing runs; where a response was cut off, the coordinator
+                // may come back.
                 Some(RequestFailure::Coordinator) => match broken_since {
                     Some(since) => since.elapsed(),
                     None => return Err(error),
@@ -263,21 +256,21 @@ impl Client {
         }
     }
 
-    /// Changes.
     pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        let request = self
-            .request(Method::PATCH, path)
-            .timeout(REQUEST_TIMEOUT)
-            .json(body);
-        self.send_json(request).await
+        self.change(Method::PATCH, path, body).await
     }
 
-    /// Stores.
     pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        let request = self
-            .request(Method::PUT, path)
-            .timeout(REQUEST_TIMEOUT)
-            .json(body);
+        self.change(Method::PUT, path, body).await
+    }
+
+    async fn change<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        let request = self.request(method, path).timeout(REQUEST_TIMEOUT).json(body);
         self.send_json(request).await
     }
 
@@ -294,7 +287,7 @@ impl Client {
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", id);
         }
-        // Whoever follows a stream says that the coordinator is away, and asks again.
+        // The follower of a stream reports an unavailable coordinator and reconnects.
         Ok(EventStream::new(self.send(request, &[]).await?))
     }
 
@@ -317,8 +310,9 @@ impl Client {
         })
     }
 
-    /// Sends it, not sooner than the coordinator wants, and again while it answers one of `waited_out`; with the repository that we are in where a name in it needs that, and only
-    /// then: a list would be one of that repository alone.
+    /// Sends a request, and repeats it while the response is 429 or one of `waited_out`. Adds the current
+    /// folder's repository only where a name in the request is ambiguous: it would limit a list to that
+    /// repository.
     async fn send(&self, request: RequestBuilder, waited_out: &[u16]) -> anyhow::Result<Response> {
         let mut waited = Duration::ZERO;
         let mut here: Option<&str> = None;
@@ -363,7 +357,7 @@ impl Client {
         } else if error.is_timeout() {
             "the coordinator did not answer in time"
         } else {
-            "the coordinator could not be asked"
+            "the request to the coordinator failed"
         };
         anyhow::Error::new(error.without_url()).context(format!("{what}: {}", self.endpoint.url))
     }
@@ -374,7 +368,7 @@ impl Client {
         ApiError(serde_json::from_slice(&bytes).unwrap_or_else(|_| ProblemBody {
             kind: String::new(),
             title: format!(
-                "{} answered {status}, which is no answer of a coordinator",
+                "{} responded {status}, which is not a response of a coordinator",
                 self.endpoint.url
             ),
             status: status.as_u16(),
@@ -384,7 +378,7 @@ impl Client {
     }
 }
 
-/// Whether a request may succeed later: the coordinator is away, or failed at it.
+/// Whether a request may succeed later: the coordinator is unavailable, or failed at it.
 pub fn is_passing(error: &anyhow::Error) -> bool {
     let failed = error
         .downcast_ref::<ApiError>()
@@ -392,11 +386,11 @@ pub fn is_passing(error: &anyhow::Error) -> bool {
     failed || RequestFailure::of(error).is_some()
 }
 
-/// How long a request that came too soon is to wait.
+/// How long to wait before the request is sent again.
 fn pause_of(response: &Response) -> Duration {
     let (usual, longest) = PAUSES;
-    let told = response.headers().get("retry-after");
-    let seconds = told.and_then(|value| value.to_str().ok()?.parse().ok());
+    let header = response.headers().get("retry-after");
+    let seconds = header.and_then(|value| value.to_str().ok()?.parse().ok());
     seconds.map_or(usual, Duration::from_secs).min(longest)
 }
 
@@ -424,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_at_the_coordinator_may_succeed_later() {
+    fn a_server_error_is_passing_and_a_refusal_is_not() {
         let answered = |status: u16| {
             let body = ProblemBody {
                 kind: String::new(),
@@ -441,7 +435,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_request_whose_name_is_unclear_says_where_it_is_asked() {
+    async fn only_a_request_with_an_ambiguous_name_adds_the_repository() {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&asked);
         let answer = move |uri: Uri| {

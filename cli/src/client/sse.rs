@@ -1,4 +1,4 @@
-//! Server-sent events, as much of them as the API sends.
+//! Parser for server-sent events, for the subset that the API sends.
 
 use std::time::Duration;
 
@@ -8,26 +8,25 @@ use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use reqwest::Response;
 
-/// The server says something at least every 15 seconds; more silence means that it is gone.
+/// The server sends something at least every 15 seconds; a longer silence means that it is gone.
 const SILENCE: Duration = Duration::from_secs(45);
-/// The longest event. Bytes.
+/// The longest event, in bytes.
 const MAX_EVENT: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Where to go on after it.
+    /// Pass this as `last_event_id` to continue after the event.
     pub id: Option<String>,
     pub data: String,
 }
 
-/// Events as they come.
 pub struct EventStream {
     body: BoxStream<'static, reqwest::Result<Bytes>>,
     parser: Parser,
 }
 
 impl EventStream {
-    /// Reads the events of an answer.
+    /// Reads the events of a response.
     pub fn new(response: Response) -> Self {
         Self {
             body: response.bytes_stream().boxed(),
@@ -35,10 +34,7 @@ impl EventStream {
         }
     }
 
-    /// The next event; `None` at the stream's end. May be dropped and called again.
-    ///
-    /// # Errors
-    /// When the stream broke off.
+    /// The next event; `None` at the stream's end. Cancel safe.
     pub async fn next(&mut self) -> anyhow::Result<Option<Event>> {
         loop {
             if let Some(event) = self.parser.pop() {
@@ -56,7 +52,7 @@ impl EventStream {
     }
 }
 
-/// Bytes to events; what belongs to none (comments, names) is left out.
+/// Parses bytes into events; skips comments and event names.
 #[derive(Debug, Default)]
 struct Parser {
     buffer: Vec<u8>,
@@ -115,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_found_however_the_bytes_are_cut() {
+    fn events_parse_whatever_the_chunk_size() {
         let text =
             b": hello\n\nevent: entry\nid: a:1\ndata: one\ndata: two\n\ndata:three\r\n\r\nid: only\n\n";
         for size in 1..text.len() {

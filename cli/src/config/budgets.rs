@@ -1,4 +1,5 @@
-//! `[budgets]` of `.ralph.toml`: limits of cost and tokens beside a run's, which no other limit of their level may exceed.
+//! `[budgets]` of `.ralph.toml`: limits of cost and tokens beside those of a run. No other limit of the same
+//! level may exceed them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,6 @@ use serde::Deserialize;
 use ralph_domain::budget::levels::{Level, Limit};
 use ralph_shared::config::{Key, Reader, words};
 
-/// The keys of all levels.
 pub(super) fn keys() -> Vec<Key> {
     let of_level = |level: Level| {
         let spender = match level {
@@ -54,7 +54,7 @@ impl Budgets {
         for level in Level::ALL {
             let limit = Limit {
                 cost_usd: get(level, "cost")?,
-                // Beyond what floats count exactly, nobody cares for one more.
+                // Floats are exact enough at this size.
                 tokens: get(level, "tokens")?.map(|tokens| tokens as i64),
             };
             if !limit.is_none() {
@@ -73,7 +73,7 @@ mod tests {
     use ralph_domain::budget::levels::{Level, Limit};
 
     #[test]
-    fn budgets_are_more_than_nothing() {
+    fn budgets_must_be_above_zero() {
         let levels = |text: &str| {
             let (config, unknown) = Config::parse(text).unwrap();
             (config.budgets.checked(), unknown)

@@ -1,4 +1,4 @@
-//! Which value of each key holds, and where it comes from.
+//! The effective value of each key, and its source.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,28 +10,27 @@ use ralph_shared::config::{Key, Unset};
 
 use super::keys::KEYS;
 
-/// What stands for a value that nobody is to see.
+/// Placeholder for a secret value.
 const HIDDEN: &str = "(hidden)";
-/// In a key's name, a name that the user chooses.
+/// Placeholder in a key for a name that the user chooses.
 const NAME: &str = "NAME";
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SettingSource)]
 pub enum Source {
-    /// Nobody set it.
+    /// No source sets it.
     Default,
     /// `.ralph.toml`.
     File,
-    /// A variable.
+    /// An environment variable.
     Environment,
-    /// A flag.
+    /// A command-line flag.
     Flag,
 }
 
 impl Source {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -42,33 +41,33 @@ impl Source {
     }
 }
 
-/// A key and what holds for it.
+/// A key and its effective value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Setting {
-    /// The key.
+    /// The key's name.
     pub key: String,
-    /// Its value; null when there is none, or a default that depends on more.
+    /// The effective value; null when there is none, or the default depends on other settings.
     pub value: Value,
-    /// Where it comes from.
+    /// Source of the value.
     pub source: Source,
-    /// The file, the variable or the flag that sets it.
+    /// The file, the variable or the flag that sets the value.
     pub place: Option<String>,
-    /// What holds when nobody sets it, in words or as a value.
+    /// The value or rule that applies when nobody sets the key.
     pub default: String,
-    /// Who reads it.
+    /// The program that reads the key.
     pub read_by: Cow<'static, str>,
-    /// What it sets.
+    /// Description of the key.
     pub about: Cow<'static, str>,
 }
 
-/// What somebody set outside of the file.
+/// A value set outside of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Override {
     Flag(Vec<String>),
     Variable(Vec<String>),
 }
 
-/// All keys in order; `given` says what flags and variables set.
+/// All keys in order; `given` returns the value that a flag or a variable sets.
 pub fn effective(
     file: Option<(&Path, &toml::Table)>,
     given: impl Fn(&Key) -> Option<Override>,
@@ -82,7 +81,7 @@ pub fn effective(
     settings
 }
 
-/// The key's own name, or one for each name that the file has at its place.
+/// The key's own name, or with a placeholder, one name for each entry of the file's table.
 fn names(key: &Key, file: Option<&toml::Table>) -> Vec<String> {
     let Some((above, below)) = key.name.split_once(NAME) else {
         return vec![key.name.to_owned()];
@@ -136,7 +135,7 @@ pub fn shown(value: &Value) -> String {
 
 fn look_up(file: &toml::Table, name: &str) -> Option<Value> {
     let mut parts = name.split('.');
-    // Names without a table are none of the file's.
+    // Keys without a table are not keys of the file.
     let mut at = file.get(parts.next()?).filter(|_| name.contains('.'))?;
     for part in parts {
         at = at.get(part)?;
@@ -156,7 +155,7 @@ fn parse(text: &str) -> Option<Value> {
     serde_json::to_value(table.get("value")?).ok()
 }
 
-/// What a flag or a variable says, in the type that the file would have.
+/// The value of a flag or a variable, in the type that the file would have.
 fn of_words(key: &Key, words: Vec<String>) -> Value {
     let negates = key.flag.is_some_and(|flag| flag.starts_with("no-"));
     match (default(key), words.as_slice()) {
@@ -171,7 +170,7 @@ fn of_words(key: &Key, words: Vec<String>) -> Value {
     }
 }
 
-/// What a switch's word says; clap's own parser of them is not for others to call.
+/// Parses a boolean word as clap does; clap's own parser is not public.
 fn switched(word: &str) -> Option<bool> {
     match word.to_ascii_lowercase().as_str() {
         "y" | "yes" | "t" | "true" | "on" | "1" => Some(true),
@@ -180,7 +179,7 @@ fn switched(word: &str) -> Option<bool> {
     }
 }
 
-/// Keeps the names of what is set, never the values; those that name a file are no secret.
+/// Hides values but keeps names. A value that names a file is no secret.
 fn hide(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
+    fn precedence_is_flag_then_variable_then_file_then_default() {
         let (flag, variable) = (
             |text: &str| Override::Flag(vec![text.to_owned()]),
             |text: &str| Override::Variable(vec![text.to_owned()]),
@@ -269,12 +268,12 @@ mod tests {
             (json!(["make"]), Source::Flag, Some("--gate")),
         );
         check("", &[], "limits.iterations", (Value::Null, Source::Default, None));
-        // No key of the file.
+        // Not a key of the file.
         check("url = 'x'", &[], "url", (Value::Null, Source::Default, None));
     }
 
     #[test]
-    fn secrets_are_hidden_but_for_the_files_that_hold_them() {
+    fn secrets_are_hidden_but_names_of_secret_files_are_not() {
         let file = "[notify]\nsecret = 'abc'\nurl = 'https://x/abc'\n[agent.env]\nKEY = 'abc'\nOTHER = 'file:/k'\n\
                     [agents.fast]\ncommand = 'x'\n[agents.fast.mcp.a.headers]\nAuthorization = 'abc'";
         let from = Some("/etc/.ralph.toml");
@@ -300,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_flag_sets_a_variable_sets_as_well() {
+    fn every_flag_has_a_variable() {
         for key in KEYS.iter() {
             let (Some(flag), Some(variable)) = (key.flag, key.variable) else {
                 assert_eq!(key.flag, None, "{} has a flag and no variable", key.name);
                 continue;
             };
             let own = format!("RALPH_{}", flag.replace('-', "_").to_uppercase());
-            // RALPH_GATE is what gates are told.
+            // Gate commands receive RALPH_GATE, so the setting has another name.
             let expected = if own == "RALPH_GATE" {
                 "RALPH_GATE_COMMAND"
             } else {
@@ -318,14 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_values_and_names_stand_once() {
+    fn defaults_parse_as_toml_and_key_names_are_unique() {
         let mut names = BTreeSet::new();
         for key in KEYS.iter() {
-            assert!(names.insert(key.name), "{} stands twice", key.name);
+            assert!(names.insert(key.name), "{} is listed twice", key.name);
             if let Unset::Toml(text) = key.default {
                 assert!(
                     parse(text).is_some(),
-                    "{} has no default of TOML: {text}",
+                    "{} has a default that is not TOML: {text}",
                     key.name
                 );
             }

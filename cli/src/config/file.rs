@@ -1,4 +1,4 @@
-//! `.ralph.toml`, the part that the coordinator and its commands read (SPEC 8).
+//! `.ralph.toml`: the tables that the coordinator and its commands read (SPEC 8).
 
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,10 @@ use super::shares::Shares;
 use super::telemetry::Telemetry;
 use super::unknown::{unknown, warn};
 
-/// The file's name; it is looked for here and in the folders above.
+/// The file's name; the search covers the current folder and those above.
 const NAME: &str = ".ralph.toml";
 
-/// What the file says. Everything is optional; flags and `RALPH_*` variables win over it.
+/// The file's content. Everything is optional; flags and `RALPH_*` variables win over it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Config {
@@ -51,7 +51,7 @@ pub struct Config {
     pub prices: Prices,
     /// `[notify]`: read by the coordinator.
     pub notify: NotifyTable,
-    /// `[workspace]`, as far as it is no worker's: read by the client when it submits.
+    /// `[workspace]`, except the worker's keys: read by the client when it submits.
     pub workspace: Workspace,
     /// `[telemetry]`: read by the coordinator.
     pub telemetry: Telemetry,
@@ -76,7 +76,7 @@ config_table! {
         review: Option<bool> = toml("true").var("RALPH_NO_REVIEW").flag("no-review"),
         /// Whether tasks that change the same paths run one after the other
         avoid_conflicts: Option<bool> = toml("false").var("RALPH_AVOID_CONFLICTS").flag("avoid-conflicts"),
-        /// Failures in a row after which an agent is told that the task is stuck
+        /// Failures in a row after which the prompt says that the task is stuck
         stuck_threshold: Option<i16> = toml("3").read_by(Reader::Coordinator),
     }
 }
@@ -92,11 +92,11 @@ config_table! {
         steps: Vec<VerifyStep> = toml("[]"),
         /// Paths whose change a person approves before it lands; [] is none
         protect: Option<Vec<String>> = words("CI workflows and git hooks").var("RALPH_PROTECT").flag("protect"),
-        /// How attempts land that passed: each, batch, serial
+        /// How attempts that passed land: each, batch, serial
         landing: Option<Landing> = toml("'each'").var("RALPH_LANDING").flag("landing"),
-        /// Checks of the gate ahead of their turn at once; 0 is none
+        /// Gate checks that run ahead of their turn at once; 0 is none
         max_speculation: Option<i32> = toml("8"),
-        /// Further tries of a gate that failed, on the same commit
+        /// Reruns of a failed gate on the same commit
         retries: Option<i32> = toml("0"),
     }
 }
@@ -105,12 +105,12 @@ config_table! {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyStep {
-    /// What it is called where its time is told; the command when it isn't given.
+    /// Name in reports of times; defaults to the command.
     pub name: Option<String>,
     pub command: String,
-    /// Longest run: `timeout = "5m"`.
+    /// Time limit: `timeout = "5m"`.
     pub timeout: Option<String>,
-    /// Whether it runs at the same time as the one before it.
+    /// Whether it runs in parallel with the step before it.
     #[serde(default)]
     pub parallel: bool,
 }
@@ -120,35 +120,35 @@ config_table! {
     #[serde(default)]
     ["api", Coordinator]
     pub struct Api {
-        /// How often each token may ask; 0 is no limit
+        /// Requests per second for each token; 0 is no limit
         requests_per_second: Option<u32> = toml("500"),
         /// Connections to the API at once, further ones wait; 0 is no limit
         max_connections: Option<u32> = toml("800"),
-        /// Names under which browsers ask for the page, behind a proxy say
+        /// Host names under which browsers reach the page, for example behind a proxy
         hosts: Vec<String> = words("localhost and addresses"),
     }
 }
 
 config_table! {
-    /// `[ceilings]`: what a run may have at most, whoever starts it.
+    /// `[ceilings]`: upper bounds of every run's limits.
     #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
     #[serde(default)]
     ["ceilings", Coordinator]
     pub struct CeilingsTable {
-        /// Iterations that a run may have at most
+        /// Highest iteration limit of a run
         iterations: Option<i32> = words("no bound"),
-        /// Wall time that a run may have at most, in hours
+        /// Highest wall time limit of a run, in hours
         max_time_hours: Option<u32> = words("no bound"),
-        /// Cost that a run may have at most, in USD
+        /// Highest cost limit of a run, in USD
         max_cost: Option<f64> = words("no bound"),
-        /// Tokens that a run may have at most, in and out
+        /// Highest token limit of a run, in and out
         max_tokens: Option<i64> = words("no bound"),
     }
 }
 
 impl CeilingsTable {
     /// # Errors
-    /// When a bound allows nothing.
+    /// When a bound is 0, negative or not a number.
     pub fn checked(&self) -> anyhow::Result<Ceilings> {
         let bad = match self {
             Self {
@@ -183,13 +183,13 @@ config_table! {
     #[serde(default)]
     ["notify", Coordinator]
     pub struct NotifyTable {
-        /// Where a run's end and a person's being needed are posted
-        url: Option<String> = words("nobody is told").secret(),
-        /// Key of the signature, or file:PATH
+        /// URL to which notifications are posted
+        url: Option<String> = words("no notifications").secret(),
+        /// Key that signs notifications, or file:PATH
         secret: Option<String> = words("not signed").var("RALPH_NOTIFY_SECRET").secret(),
-        /// What is run with the message on its standard input
+        /// Command to run with each notification on its standard input
         command: Option<String> = words("none"),
-        /// What is told
+        /// Events that send a notification
         events: Vec<String> = toml("['run_ended', 'person_needed', 'pool_paused', 'deadline_passed', 'budget_used', 'worker_drained']"),
     }
 }
@@ -207,7 +207,7 @@ config_table! {
     #[serde(default)]
     ["models", Coordinator]
     pub struct Models {
-        /// Tiers of models, weakest first, with the names that agents know each by
+        /// Tiers of models, weakest first, with each tier's model names by agent
         tiers: Vec<Tier> = toml("[{ name = 'haiku' }, { name = 'sonnet' }, { name = 'opus' }]"),
     }
 }
@@ -240,10 +240,11 @@ config_table! {
 }
 
 impl Config {
-    /// Reads the file that `RALPH_CONFIG` names, else the nearest one at or above the current folder; without one, the defaults.
+    /// Reads the file that `RALPH_CONFIG` names, else the nearest one in or above the current folder;
+    /// without one, uses the defaults.
     ///
     /// # Errors
-    /// When there is a file that can't be read, or one that nobody named and a person never agreed to.
+    /// When the file is unreadable, or is neither named nor approved by the user.
     pub fn find() -> anyhow::Result<Self> {
         let Some(path) = Self::locate()? else {
             return Ok(Self::default());
@@ -255,10 +256,10 @@ impl Config {
         Self::read_text(&path, &text)
     }
 
-    /// The file that `RALPH_CONFIG` names, else the nearest one at or above the current folder.
+    /// The file that `RALPH_CONFIG` names, else the nearest one in or above the current folder.
     ///
     /// # Errors
-    /// When there is no current folder, or the file is another user's.
+    /// When the current folder is unknown, or the file is another user's.
     pub fn locate() -> anyhow::Result<Option<PathBuf>> {
         if let Some(named) = named() {
             return Ok(Some(named));
@@ -267,23 +268,16 @@ impl Config {
         Ok(nearest(&here, NAME)?)
     }
 
-    /// Whether the user named the file, which is consent to what it says.
+    /// Whether the user named the file, which counts as approval of its content.
     pub fn is_named() -> bool {
         named().is_some()
     }
 
-    /// A file's text.
-    ///
-    /// # Errors
-    /// When it can't be read.
     pub fn text(path: &Path) -> anyhow::Result<String> {
         Ok(trust::read(path)?)
     }
 
-    /// Reads a file and warns of keys that nobody reads.
-    ///
-    /// # Errors
-    /// When it can't be read, or isn't what it should be.
+    /// Reads a file and warns of unknown keys.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         Self::read_text(path, &Self::text(path)?)
     }
@@ -297,10 +291,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a text, and names the keys that nobody reads.
-    ///
-    /// # Errors
-    /// When it is not what it should be.
+    /// Parses a text; returns the unknown keys too.
     pub fn parse(text: &str) -> anyhow::Result<(Self, Vec<String>)> {
         let table: toml::Table = text.parse()?;
         let unknown = unknown(&table);
@@ -308,7 +299,6 @@ impl Config {
     }
 }
 
-/// The file that the user names.
 fn named() -> Option<PathBuf> {
     let named = std::env::var_os("RALPH_CONFIG").filter(|name| !name.is_empty());
     named.map(PathBuf::from)
@@ -321,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_value_is_an_error_that_names_it() {
+    fn an_error_names_the_key_with_the_wrong_value() {
         let error = Config::parse("[execution]\nmax_retries = \"many\"").unwrap_err();
         assert!(format!("{error:#}").contains("max_retries"), "{error:#}");
     }

@@ -1,4 +1,4 @@
-//! Every key, in the order in which it is listed.
+//! All keys, in listing order.
 
 use std::sync::LazyLock;
 
@@ -18,13 +18,12 @@ use super::sections::SectionsTable;
 use super::shares::Shares;
 use super::telemetry::Telemetry;
 
-/// Tables that a file may have and that nothing reads, with what does instead.
+/// Tables that nothing reads, each with its replacement.
 pub(super) const WITHOUT_EFFECT: [(&str, &str); 1] = [(
     "sandbox",
     "`[workspace] sandbox` and its neighbours, on the worker's machine, set what confines agents",
 )];
 
-/// All of them.
 pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let run = [
         Execution::KEYS,
@@ -84,12 +83,12 @@ fn agents() -> Vec<Key> {
     AgentTable::KEYS.iter().map(of_agent).collect()
 }
 
-/// Keys of a run that are read without their table.
+/// Run keys outside of any table.
 const OF_A_RUN: &[Key] = &[
     words("ignored").key(
         "execution.learn",
         Run,
-        "Accepted for files of older systems, and ignored",
+        "Ignored; accepted so that older files still work",
     ),
     words("as the strategy chooses")
         .var("RALPH_MODEL")
@@ -101,7 +100,7 @@ const OF_A_RUN: &[Key] = &[
         .key("model_strategy", Run, "How models are chosen"),
 ];
 
-/// What is no key of the file: flags and variables of the programs themselves.
+/// Flags and variables of the programs, which are not keys of the file.
 const OF_A_PROGRAM: &[Key] = &[
     words("that of the running `up`")
         .var("RALPH_URL")
@@ -124,7 +123,7 @@ const OF_A_PROGRAM: &[Key] = &[
     words("none").var("RALPH_TOKEN_FILE").flag("token-file").key(
         "token_file",
         Coordinator,
-        "File with a token that may do everything",
+        "File with a token for all operations",
     ),
     toml("20").var("RALPH_DB_CONNECTIONS").flag("db-connections").key(
         "db_connections",
@@ -137,7 +136,7 @@ const OF_A_PROGRAM: &[Key] = &[
         .key(
             "read_token_file",
             Coordinator,
-            "File with a token that may only look",
+            "File with a read-only token",
         ),
     words("nowhere")
         .var("RALPH_HEALTH_LISTEN")
@@ -145,7 +144,7 @@ const OF_A_PROGRAM: &[Key] = &[
         .key(
             "health_listen",
             Coordinator,
-            "Where /healthz and /readyz are answered as well, apart from the API",
+            "Another address that serves /healthz and /readyz",
         ),
     words("none").var("RALPH_CA_FILE").key(
         "ca_file",
@@ -196,25 +195,25 @@ const OF_A_PROGRAM: &[Key] = &[
     toml("5000").var("RALPH_HEARTBEAT_MS").key(
         "heartbeat_ms",
         Coordinator,
-        "How often workers send heartbeats",
+        "Milliseconds between heartbeats of a worker",
     ),
     toml("20000")
         .var("RALPH_LEASE_MS")
-        .key("lease_ms", Coordinator, "How long a lease lasts without one"),
+        .key("lease_ms", Coordinator, "Milliseconds that a lease lasts without a heartbeat"),
     toml("600000").var("RALPH_DARK_LIMIT_MS").key(
         "dark_limit_ms",
         Coordinator,
-        "How long a worker out of contact lets its sessions go on",
+        "Milliseconds that sessions go on while their worker is out of contact",
     ),
     toml("5000").var("RALPH_GRACE_MS").key(
         "grace_ms",
         Coordinator,
-        "From a session's cancel to the signal, and from there to the kill",
+        "Milliseconds from a session's cancel to the signal, and from the signal to the kill",
     ),
     words("by command")
         .var("RALPH_LOG")
-        .key("log", Program, "What is logged, as a filter of `tracing`"),
+        .key("log", Program, "Log filter, in the syntax of `tracing`"),
     toml("'text'")
         .var("RALPH_LOG_FORMAT")
-        .key("log_format", Program, "How it is logged: text or json"),
+        .key("log_format", Program, "Log format: text or json"),
 ];

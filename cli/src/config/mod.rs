@@ -1,8 +1,8 @@
-//! What can be set, and what is set (SPEC 8): flag before `RALPH_*` variable before `.ralph.toml` before default.
+//! Configuration (SPEC 8). Precedence: flag, `RALPH_*` variable, `.ralph.toml`, default.
 //!
-//! A key is a field of the table that it is read into, with its default and what it sets; workers' tables stand in
-//! [`ralph_shared::config`]. [`KEYS`] lists all keys, whoever reads them; [`Config`] is what the coordinator and the commands read of
-//! the file; [`effective()`] says what holds, and where each value comes from.
+//! A key is a field of a table's struct, with its default and its description. The workers' tables are in
+//! [`ralph_shared::config`]. [`KEYS`] lists all keys of all programs. [`Config`] is the part of the file
+//! that the coordinator and the commands read. [`effective()`] returns the value of each key and its source.
 
 mod budgets;
 mod effective;

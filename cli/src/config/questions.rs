@@ -1,4 +1,4 @@
-//! `[questions]` of `.ralph.toml`: what agents ask of people.
+//! `[questions]` of `.ralph.toml`: questions of agents to people.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::terminal::duration::Span;
 
-/// Longest wait of a session for a person.
+/// Longest time that a session may wait for a person.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 config_table! {
@@ -44,7 +44,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn a_session_waits_as_long_as_is_said_or_not_at_all() {
+    fn a_wait_for_an_answer_is_a_time_of_at_most_a_day() {
         let wait = |text: &str| {
             let config = Config::parse(text).unwrap().0;
             config.questions.checked()
@@ -55,7 +55,7 @@ mod tests {
             wait("[questions]\nwait = '1h30m'").unwrap(),
             Some(Duration::from_secs(5_400))
         );
-        for (wrong, why) in [("soon", "is no time"), ("25h", "at most 24h")] {
+        for (wrong, why) in [("soon", "is not a time"), ("25h", "at most 24h")] {
             let error = wait(&format!("[questions]\nwait = '{wrong}'"))
                 .unwrap_err()
                 .to_string();

@@ -5,16 +5,13 @@ use std::path::Path;
 use anyhow::Context as _;
 use ralph_shared::trust;
 
-/// What a variable says, else the file. A variable that is empty counts as one that isn't set.
+/// The variable's value, else the file's. An empty variable counts as unset.
 pub fn chosen(variable: Option<String>, file: Option<&str>) -> Option<String> {
     let variable = variable.filter(|text| !text.is_empty());
     variable.or_else(|| file.map(str::to_owned))
 }
 
-/// The file as it is.
-///
-/// # Errors
-/// When it can't be read, or is no TOML.
+/// Reads the file as a table.
 pub fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
     trust::read(path)?
         .parse()

@@ -1,4 +1,4 @@
-//! `[repositories]` of `.ralph.toml`: which repositories may be named by who submits work.
+//! `[repositories]` of `.ralph.toml`: addresses that submitted work may name.
 
 use ralph_shared::config::{toml, words};
 use ralph_shared::config_table;
@@ -10,9 +10,9 @@ config_table! {
     #[serde(default)]
     ["repositories", Coordinator]
     pub struct RepositoriesTable {
-        /// Schemes that repositories' addresses may have, and helpers of git's with :: at their end
+        /// Allowed schemes of repository addresses; git remote helpers end in ::
         schemes: Option<Vec<String>> = toml("['https', 'http', 'ssh', 'git']"),
-        /// Whether paths and addresses of the workers' own machines may be named as repositories
+        /// Whether work may name paths and addresses of the workers' own machines as repositories
         local: Option<bool> = words("whether the API listens on loopback alone"),
     }
 }
@@ -48,7 +48,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn schemes_are_read_in_lower_case_and_what_is_none_is_named() {
+    fn schemes_become_lower_case_and_an_error_names_a_bad_one() {
         let read = |text: &str| Config::parse(text).unwrap().0.repositories.checked();
         let given = read("[repositories]\nschemes = [\"HTTPS\", \"codecommit::\"]\nlocal = false").unwrap();
         assert_eq!(given.schemes, ["https", "codecommit::"]);

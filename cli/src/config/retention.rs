@@ -1,4 +1,4 @@
-//! `[retention]` of `.ralph.toml`: how long it is kept what sessions leave beside their work (SPEC 6.8).
+//! `[retention]` of `.ralph.toml`: retention of session records (SPEC 6.8).
 
 use ralph_shared::config::toml;
 use ralph_shared::config_table;
@@ -15,25 +15,26 @@ config_table! {
     #[serde(default)]
     ["retention", Coordinator]
     pub struct Retention {
-        /// How long it is kept what sessions showed; 0 is for ever
+        /// Days that transcripts are retained; 0 is for ever
         transcripts_days: Option<u32> = toml("90"),
-        /// How long it is kept what sessions were told; 0 is for ever
+        /// Days that prompts are retained; 0 is for ever
         prompts_days: Option<u32> = toml("90"),
-        /// How long it is kept which entries of the memory attempts were shown, at least as long as prompts; 0 is for ever
+        /// Days that the record of memory entries shown to attempts is retained, at least as long as
+        /// prompts; 0 is for ever
         uses_days: Option<u32> = toml("365"),
-        /// How long reports are kept that nobody could read; 0 is for ever
+        /// Days that unreadable reports are retained; 0 is for ever
         bad_reports_days: Option<u32> = toml("30"),
     }
 }
 
 impl Retention {
     pub fn checked(&self) -> anyhow::Result<RetentionDays> {
-        let mut kept = RetentionDays::default();
+        let mut retention = RetentionDays::default();
         for (name, given, days) in [
-            ("transcripts_days", self.transcripts_days, &mut kept.transcripts),
-            ("prompts_days", self.prompts_days, &mut kept.prompts),
-            ("uses_days", self.uses_days, &mut kept.uses),
-            ("bad_reports_days", self.bad_reports_days, &mut kept.bad_reports),
+            ("transcripts_days", self.transcripts_days, &mut retention.transcripts),
+            ("prompts_days", self.prompts_days, &mut retention.prompts),
+            ("uses_days", self.uses_days, &mut retention.uses),
+            ("bad_reports_days", self.bad_reports_days, &mut retention.bad_reports),
         ] {
             let Some(given) = given else { continue };
             anyhow::ensure!(
@@ -42,7 +43,7 @@ impl Retention {
             );
             *days = (given > 0).then_some(f64::from(given));
         }
-        Ok(kept.with_uses_of_prompts())
+        Ok(retention.with_uses_of_prompts())
     }
 }
 
@@ -54,17 +55,17 @@ mod tests {
     use ralph_domain::retention::RetentionDays;
 
     #[test]
-    fn what_is_not_given_is_kept_as_long_as_usual() {
-        let kept = |text: &str| Config::parse(text).unwrap().0.retention.checked();
-        assert_eq!(kept("").unwrap(), RetentionDays::default());
-        let given = kept("[retention]\ntranscripts_days = 7\nprompts_days = 120").unwrap();
+    fn missing_keys_use_the_default_retention() {
+        let parse = |text: &str| Config::parse(text).unwrap().0.retention.checked();
+        assert_eq!(parse("").unwrap(), RetentionDays::default());
+        let given = parse("[retention]\ntranscripts_days = 7\nprompts_days = 120").unwrap();
         let expected = RetentionDays {
             transcripts: Some(7.0),
             prompts: Some(120.0),
             ..RetentionDays::default()
         };
         assert_eq!(given, expected);
-        let error = kept("[retention]\nuses_days = 99999").unwrap_err().to_string();
+        let error = parse("[retention]\nuses_days = 99999").unwrap_err().to_string();
         assert!(
             error.contains("retention.uses_days") && error.contains("36500"),
             "{error}"
@@ -72,11 +73,11 @@ mod tests {
     }
 
     #[test]
-    fn uses_are_kept_as_long_as_prompts() {
+    fn uses_are_retained_at_least_as_long_as_prompts() {
         let check = |retention: &str, expected: Option<f64>| {
             let text = format!("[retention]\n{retention}");
-            let kept = Config::parse(&text).unwrap().0.retention.checked().unwrap();
-            assert_eq!(kept.uses, expected, "{text}");
+            let retention = Config::parse(&text).unwrap().0.retention.checked().unwrap();
+            assert_eq!(retention.uses, expected, "{text}");
         };
         check("uses_days = 400", Some(400.0));
         check("uses_days = 30", Some(90.0));

@@ -1,4 +1,4 @@
-//! `[memory.sections]` of `.ralph.toml`: what each section of a prompt that holds memory may take (SPEC 6.2).
+//! `[memory.sections]` of `.ralph.toml`: size of each section of a prompt that holds memory (SPEC 6.2).
 
 use ralph_shared::config::toml;
 use ralph_shared::config_table;
@@ -7,28 +7,28 @@ use serde::Deserialize;
 use ralph_domain::prompt::Budgets;
 
 config_table! {
-    /// Unicode characters of each section, its heading included; 0 leaves it out.
+    /// Unicode characters of each section, including its heading; 0 leaves it out.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
     #[serde(default)]
     ["memory.sections", Coordinator]
     pub struct SectionsTable {
-        /// Characters of what earlier attempts and failed neighbours left
+        /// Characters about earlier attempts and failed neighbours
         previous_attempts: Option<usize> = toml("3000"),
-        /// Characters of what the feature's sessions noted
+        /// Characters of notes by the feature's sessions
         session_memory: Option<usize> = toml("3000"),
-        /// Characters of what helps to do such tasks
+        /// Characters of learnings for tasks of this kind
         learnings: Option<usize> = toml("1500"),
         /// Characters of facts about the project
         knowledge: Option<usize> = toml("8000"),
-        /// Characters of what happened lately and in similar work
+        /// Characters about recent events and similar work
         journal: Option<usize> = toml("12000"),
-        /// Characters of how the run goes
+        /// Characters about the state of the run
         loop_status: Option<usize> = toml("500"),
     }
 }
 
 impl SectionsTable {
-    /// Sets what is given, and what all sections may take together to their sum.
+    /// Sets the given budgets, and the total to the sum of all sections.
     pub fn set(&self, budgets: &mut Budgets) {
         for (share, given) in [
             (&mut budgets.previous_attempts, self.previous_attempts),

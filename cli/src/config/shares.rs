@@ -1,4 +1,5 @@
-//! `[shares]` of `.ralph.toml`: what a session may use of its run's limits at first, where nothing is known of its like.
+//! `[shares]` of `.ralph.toml`: a session's first share of its run's limits, where no similar session gives
+//! an estimate.
 
 use ralph_shared::config::toml;
 use ralph_shared::config_table;
@@ -11,9 +12,9 @@ config_table! {
     #[serde(default)]
     ["shares", Coordinator]
     pub struct Shares {
-        /// What a session may cost at first where nothing is known of its like, in USD
+        /// First cost share of a session without similar predecessors, in USD
         first_cost: Option<f64> = toml("1.0"),
-        /// Tokens that a session may use at first where nothing is known of its like
+        /// First token share of a session without similar predecessors
         first_tokens: Option<i64> = toml("1000000"),
     }
 }
@@ -47,7 +48,7 @@ mod tests {
     use ralph_domain::budget::FirstShare;
 
     #[test]
-    fn first_shares_are_more_than_nothing() {
+    fn first_shares_must_be_above_zero() {
         let first = |text: &str| {
             let (config, unknown) = Config::parse(text).unwrap();
             assert_eq!(unknown, Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! What a file says that nobody reads.
+//! Unknown keys of a file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use ralph_domain::graph::nearest;
 use super::keys::{KEYS, WITHOUT_EFFECT};
 use crate::config::read::read_table;
 
-/// Tells of a key that nobody reads, once: a command may read its file several times.
+/// Warns of an unknown key, once per process: a command may read its file several times.
 pub(super) fn warn(path: &Path, key: &str) {
     static WARNED: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
     let is_new = match WARNED.lock() {
-        Ok(mut told) => told.insert((path.to_owned(), key.to_owned())),
+        Ok(mut warned) => warned.insert((path.to_owned(), key.to_owned())),
         Err(_) => true,
     };
     if !is_new {
@@ -31,20 +31,17 @@ pub(super) fn warn(path: &Path, key: &str) {
     }
 }
 
-/// The keys of a file that nobody reads, each with what to do about it as far as that can be told.
-///
-/// # Errors
-/// When it can't be read, or is no TOML.
+/// The unknown keys of a file, each with a suggestion where there is one.
 pub fn unread(path: &Path) -> anyhow::Result<Vec<String>> {
     let keys = unknown(&read_table(path)?);
-    let told = keys.iter().map(|key| match hint(key) {
+    let lines = keys.iter().map(|key| match hint(key) {
         Some(hint) => format!("`{key}` ({hint})"),
         None => format!("`{key}`"),
     });
-    Ok(told.collect())
+    Ok(lines.collect())
 }
 
-/// What is meant by a key that nobody reads, or what does it instead.
+/// The known key that was probably meant, or the replacement.
 fn hint(key: &str) -> Option<String> {
     if let Some((_, instead)) = WITHOUT_EFFECT.iter().find(|(table, _)| *table == key) {
         return Some((*instead).to_owned());
@@ -63,7 +60,7 @@ fn hint(key: &str) -> Option<String> {
     meant.map(|found| format!("did you mean `{found}`?"))
 }
 
-/// The names that are known in a table, or of tables where it is none.
+/// The known key names of a table; the tables themselves if `above` is empty.
 fn beside(above: &[&str]) -> Vec<&'static str> {
     let of_the_file = KEYS.iter().filter(|key| key.name.contains('.'));
     of_the_file
@@ -77,7 +74,6 @@ fn beside(above: &[&str]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Keys that nobody reads.
 pub(super) fn unknown(file: &toml::Table) -> Vec<String> {
     let mut unknown = Vec::new();
     for (table, value) in file {
@@ -119,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_keyboard_is_told_with_what_was_meant() {
+    fn a_misspelled_key_gets_a_suggestion() {
         for (key, expected) in [
             ("limits.max_csot", "did you mean `max_cost`?"),
             ("execution.retries", "did you mean `max_retries`?"),

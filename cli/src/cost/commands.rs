@@ -1,4 +1,4 @@
-//! `budget …` and `cost`: what limits what is spent, and what was spent.
+//! `budget …` and `cost`: limits on spending, and past spending.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub struct BudgetArgs {
     command: Option<BudgetCommand>,
 }
 
-/// What to do with limits.
+/// Commands on limits.
 #[derive(Debug, Subcommand)]
 pub enum BudgetCommand {
     /// Set a limit; one below the present spending ends running sessions in order
@@ -43,10 +43,10 @@ pub enum BudgetCommand {
   ralph budget set task todo --max-cost 2              each task of the feature todo
   ralph budget set feature todo --max-cost 0")]
     Set {
-        /// What it limits: session, task, feature, account, day or installation
+        /// Level of the limit: session, task, feature, account, day or installation
         level: String,
-        /// The task, feature or account that it is of alone; of sessions and tasks a feature's name means each of the feature's; without
-        /// it, each of them
+        /// A single task, feature or account; for sessions and tasks, a feature's name means each of the
+        /// feature's; without it, every one of the level
         name: Option<String>,
         /// Cost in USD; 0 is no limit
         #[arg(long, value_name = "USD", required_unless_present = "max_tokens")]
@@ -140,10 +140,10 @@ fn budgets(items: &[BudgetView]) -> Table {
   ralph cost --by model --since 12h
   ralph cost --by day --since 2026-01-01 --csv > costs.csv")]
 pub struct CostArgs {
-    /// What it is added up by
+    /// Group spending by this
     #[arg(long, value_enum, default_value_t = By::Feature)]
     by: By,
-    /// Only of sessions that ended since: a time ago (12h), or a date by UTC (2026-01-31)
+    /// Only sessions that ended since: a time ago (12h), or a date by UTC (2026-01-31)
     #[arg(long, value_name = "TIME|DATE")]
     since: Option<String>,
     /// Print comma-separated values
@@ -167,7 +167,7 @@ pub async fn cost(globals: &Globals, args: CostArgs) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A time ago, or the beginning of a day.
+/// Parses a time ago, or a date as its midnight.
 pub(crate) fn since(text: &str, now: OffsetDateTime) -> anyhow::Result<OffsetDateTime> {
     if let Ok(date) = Date::parse(text, format_description!("[year]-[month]-[day]")) {
         return Ok(date.midnight().assume_utc());
@@ -220,7 +220,7 @@ fn costs(view: &CostsView, wide: bool) -> Table {
     table
 }
 
-/// As RFC 4180 has it.
+/// Formats CSV by RFC 4180.
 fn csv(view: &CostsView) -> String {
     let quoted = |text: &str| match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_row_cost_is_never_nothing_where_it_is_not_known() {
+    fn an_unknown_cost_is_not_shown_as_zero() {
         let check = |cost_usd, estimated_usd, subscription_sessions, expected: &str| {
             let row = CostRow {
                 sessions: 2,
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_quoted_where_they_have_to_be() {
+    fn csv_values_are_quoted_where_necessary() {
         let row = CostRow {
             key: "a".to_owned(),
             name: Some("say \"no\", twice".to_owned()),

@@ -1,4 +1,4 @@
-//! What is going to be spent, in words.
+//! Estimates of cost and time in words.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::client::{Client, escape};
 use crate::terminal::duration::show_ms;
 use crate::terminal::plural::counted;
 
-/// An estimate is worth no longer wait.
+/// How long to wait for an estimate.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// Fetches an estimate; `None` when the coordinator doesn't respond soon.
@@ -21,14 +21,14 @@ pub async fn fetch(client: &Client, repo_id: &str, tasks: usize, side_by_side: u
     tokio::time::timeout(WAIT, client.get(&path)).await.ok()?.ok()
 }
 
-/// The same of a graph, so many of whose tasks may run at once.
+/// Fetches an estimate for a graph; at most `parallel` of its tasks run at once.
 pub async fn of_graph(client: &Client, repo_id: &str, graph: &Graph, parallel: usize) -> Option<Estimate> {
     let leaves = graph.nodes.iter().filter(|node| node.open_children == 0).count();
     let side_by_side = Waves::of(graph).widest().min(parallel).max(1);
     fetch(client, repo_id, leaves, side_by_side).await
 }
 
-/// In a line.
+/// The estimate as one line.
 pub fn words(estimate: Option<&Estimate>) -> String {
     const UNKNOWN: &str = "unknown yet";
     let Some(estimate) = estimate else {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_said_so() {
+    fn an_estimate_names_its_unknown_parts() {
         let range = |low, high| Some(Range { low, high });
         let check = |cost_usd, time_ms, expected: &str| {
             let estimate = Estimate {

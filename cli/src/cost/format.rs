@@ -1,16 +1,17 @@
-//! What runs cost, in words: what ended and what is in flight, beside the limit.
+//! Costs of runs in words: ended sessions and those in flight, beside the limit.
 
 use ralph_shared::agents::prices::usd_text;
 use ralph_shared::wire::Basis;
 
 use ralph_api::view::{DispatchView, FeatureView, RunView};
 
-/// Of a run whose agents don't tell what they cost, nor could it be computed.
+/// For a run whose cost neither its agents report nor prices give.
 const UNKNOWN: &str = "cost unknown";
-/// Of a run of which nothing is paid by use.
+/// For a run without pay-per-use sessions.
 const SUBSCRIPTION: &str = "subscription";
 
-/// What all runs of a feature cost, for a column: `0.42 + 0.10 in flight`; `~0.42` where some of it is estimated.
+/// Cost of all runs of a feature, for a column: `0.42 + 0.10 in flight`; `~0.42` where some of it is
+/// estimated.
 pub fn of_feature(feature: &FeatureView) -> String {
     match &feature.run {
         None => String::new(),
@@ -19,7 +20,7 @@ pub fn of_feature(feature: &FeatureView) -> String {
     }
 }
 
-/// What a run cost: `~0.42 + 0.10 in flight of 1.00 USD`.
+/// Cost of a run: `~0.42 + 0.10 in flight of 1.00 USD`.
 pub fn of_run(run: &RunView) -> String {
     if run.subscription {
         return SUBSCRIPTION.to_owned();
@@ -34,7 +35,7 @@ pub fn of_run(run: &RunView) -> String {
     }
 }
 
-/// The same for a column that tells the limit itself.
+/// Cost of a run without its limit.
 pub fn spent_by(run: &RunView) -> String {
     if run.subscription {
         SUBSCRIPTION.to_owned()
@@ -45,7 +46,7 @@ pub fn spent_by(run: &RunView) -> String {
     }
 }
 
-/// What a session cost, as far as it is known how much.
+/// Cost of a session, if known.
 pub fn of_session(session: &DispatchView) -> Option<String> {
     let basis = session.cost_basis.as_deref().and_then(Basis::of);
     match (session.cost_usd, basis) {
@@ -55,7 +56,7 @@ pub fn of_session(session: &DispatchView) -> Option<String> {
     }
 }
 
-/// A cost and what is in flight beside it, without the unit: `0.42 + 0.10 in flight`.
+/// A cost and the cost in flight, without the unit: `0.42 + 0.10 in flight`.
 pub fn spent(usd: f64, in_flight_usd: f64, estimated: bool) -> String {
     let usd = usd_text(usd, estimated);
     if in_flight_usd > 0.0 {
@@ -65,7 +66,7 @@ pub fn spent(usd: f64, in_flight_usd: f64, estimated: bool) -> String {
     }
 }
 
-/// The same with the unit: `0.42 USD + 0.10 USD in flight`.
+/// A cost and the cost in flight, with the unit: `0.42 USD + 0.10 USD in flight`.
 pub fn spent_usd(usd: f64, in_flight_usd: f64, estimated: bool) -> String {
     let usd = usd_text(usd, estimated);
     if in_flight_usd > 0.0 {
@@ -75,7 +76,7 @@ pub fn spent_usd(usd: f64, in_flight_usd: f64, estimated: bool) -> String {
     }
 }
 
-/// Tokens that a run used, beside its limit: `1200 tokens in and 300 out, 500 in flight, of 10000`.
+/// Tokens of a run and their limit: `1200 tokens in and 300 out, 500 in flight, of 10000`.
 pub fn tokens_of_run(run: &RunView) -> String {
     let mut words = format!("{} tokens in and {} out", run.input_tokens, run.output_tokens);
     if run.in_flight.tokens > 0 {
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_flight_stands_beside_what_ended() {
+    fn cost_in_flight_is_shown_beside_the_spent_cost() {
         assert_eq!(spent(0.42, 0.1, false), "0.42 + 0.10 in flight");
         assert_eq!(spent(0.42, 0.1, true), "~0.42 + 0.10 in flight");
         assert_eq!(spent(0.42, 0.0, false), "0.42");

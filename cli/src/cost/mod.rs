@@ -1,4 +1,4 @@
-//! Cost: the commands `cost` and `budget`, and the words for amounts and estimates.
+//! The commands `cost` and `budget`, and wording of amounts and estimates.
 
 pub(crate) mod commands;
 pub(crate) mod estimate;

@@ -1,4 +1,4 @@
-//! A specification or a plan that a person writes together with an agent, at their terminal (SPEC 5).
+//! A person and an agent write a specification or a plan together, at the person's terminal (SPEC 5).
 
 use std::path::{Path, PathBuf};
 
@@ -11,22 +11,22 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::git::{git, git_shown};
 use crate::machine::programs::Programs;
 
-/// Talks, and gives the last document that the agent wrote. `which` is `spec` or `plan`; `agent` is what `up` was given as `--agent`,
-/// which RALPH_AGENT overrides.
+/// Runs the chat and returns the agent's last document. `which` is `spec` or `plan`; `agent` is the
+/// `--agent` of the running `up`, which RALPH_AGENT overrides.
 ///
 /// # Errors
-/// When the session fails, or no document came of it.
+/// When the session fails, or the agent wrote no document.
 pub async fn write(which: &str, feature: ChatFeature<'_>, agent: Option<&str>) -> anyhow::Result<String> {
     let worker = Programs::find()?.worker;
     let folder = tempfile::tempdir().context("failed to make a folder for the session")?;
     let instructions = folder.path().join("instructions.md");
-    let said = folder.path().join("said.md");
+    let output = folder.path().join("text.md");
     let prompt = first_prompt(&Templates::built_in(), which, feature);
     tokio::fs::write(&instructions, prompt)
         .await
         .context("failed to write the agent's instructions")?;
-    eprintln!("the agent writes the {which} with you; what it wrote last is stored when you leave (Ctrl+D)");
-    // Ctrl+C is the chat's.
+    eprintln!("the agent writes the {which} with you; its last version is stored when you leave (Ctrl+D)");
+    // The chat handles Ctrl+C.
     let _ours = signal(SignalKind::interrupt())?;
     let project = project(&folder.path().join("project")).await?;
     let mut chat = Command::new(&worker);
@@ -40,12 +40,12 @@ pub async fn write(which: &str, feature: ChatFeature<'_>, agent: Option<&str>) -
         .arg("--instructions")
         .arg(&instructions)
         .arg("--text-out")
-        .arg(&said)
+        .arg(&output)
         .kill_on_drop(true)
         .status()
         .await
         .with_context(|| format!("failed to start {}", worker.display()))?;
-    let text = tokio::fs::read_to_string(&said).await.unwrap_or_default();
+    let text = tokio::fs::read_to_string(&output).await.unwrap_or_default();
     match document::marked(&text) {
         Some(text) => Ok(text.to_owned()),
         None if !status.success() => bail!("the session ended with {status}; nothing was stored"),
@@ -53,26 +53,28 @@ pub async fn write(which: &str, feature: ChatFeature<'_>, agent: Option<&str>) -
     }
 }
 
-/// What the agent reads: the repository of the current folder as it was committed last, in a copy; else that folder.
+/// The folder that the agent reads: a copy of the last commit of the current folder's repository; without a
+/// repository, the folder itself.
 ///
-/// In the folder itself lies what is nobody's business, `.ralph` of a running `up` for one; a sandbox can't leave a part out.
+/// The repository folder itself may hold private files, such as the `.ralph` of a running `up`, and a
+/// sandbox can't exclude a part of a folder.
 async fn project(copy: &Path) -> anyhow::Result<PathBuf> {
     let Ok(top) = git(None, &["rev-parse", "--show-toplevel"]).await else {
         return Ok(PathBuf::from("."));
     };
-    eprintln!("it reads a copy of {top} as it was committed last, and nothing that isn't committed");
+    eprintln!("the agent reads a copy of the last commit of {top}, and nothing that isn't committed");
     let to = copy
         .to_str()
         .context("the folder for the session has no plain name")?;
     git_shown(&[
         "clone",
         "--quiet",
-        // Without this the depth is not heeded, and files are linked that it must not reach.
+        // Without this, git ignores the depth and hard-links files that the agent must not reach.
         "--no-local",
         "--depth=1",
         "--no-tags",
         "--config=core.hooksPath=/dev/null",
-        // Large files stay what git knows of them.
+        // Keep large files as LFS pointers.
         "--config=filter.lfs.process=",
         "--config=filter.lfs.smudge=cat",
         "--config=filter.lfs.required=false",

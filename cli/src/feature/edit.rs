@@ -18,32 +18,32 @@ use crate::terminal::output::{self, Format};
 
 /// Change a feature; flags that are left out change nothing
 ///
-/// Sessions that run go on as they began. Limits and choices are those of the last run, and of further ones that are told
-/// nothing else; a run that ended at a limit goes on when that is raised. A specification, a plan or a task graph is changed with
-/// `feature spec`, `plan` and `tasks`, and priorities with `task edit`: features share the workers by their weights, whatever their
-/// tasks' priorities.
+/// Running sessions are not affected. Limits and choices replace those of the last run, and further runs
+/// inherit them; a run that ended at a limit goes on when that limit is raised. To change a specification, a
+/// plan or a task graph, use `feature spec`, `plan` and `tasks`; for priorities, `task edit`. Features share
+/// the workers by weight, whatever the priorities of their tasks.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph feature edit todo --max-cost 50 --max-parallel 8
   ralph feature edit todo --model-strategy escalate --verify false
   ralph feature edit todo --weight 3 --deadline \"2026-12-01 08:00\"
   ralph feature edit todo --agent claude               also of tasks that wait in the queue
-  ralph feature edit todo --gate-may-fail-on-base      work lands that passes it, whatever it does on the base
+  ralph feature edit todo --gate-may-fail-on-base      work that passes the gate lands even if the base fails it
   ralph feature edit todo --description - < description.md")]
 pub struct EditArgs {
     /// Name of the feature, or the beginning of its id
     #[arg(value_name = "FEATURE")]
     feature: String,
-    /// What it is about, as agents are told; `-` for standard input
+    /// Description for agents; `-` for standard input
     #[arg(long, value_name = "TEXT|-")]
     description: Option<String>,
     /// Sessions that may run at once
     #[arg(long, value_name = "N")]
     max_parallel: Option<i32>,
-    /// Rounds of reviewing the whole when its tasks are done, with those that it had; 0 is none
+    /// Rounds of reviewing the whole feature when its tasks are done, including past rounds; 0 is none
     #[arg(long, value_name = "N")]
     review: Option<i32>,
-    /// Retries of its tasks that are not over and that nobody works on
+    /// Retries of its unfinished tasks that are not running
     #[arg(long, value_name = "N")]
     max_retries: Option<i32>,
     /// Whether another session judges attempts at these tasks before they count
@@ -60,7 +60,7 @@ pub struct EditArgs {
 }
 
 /// Limits and choices of a run
-// Without variables: one that stands for what is submitted must not change what stands.
+// No environment variables: one that sets defaults for submissions must not change existing features.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits and choices of its run; 0 is no limit")]
 struct RunChange {
@@ -94,20 +94,22 @@ struct RunChange {
     /// A configured agent of the workers
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// A command that must succeed on exactly the commit that lands, instead of those that there are; may be repeated
+    /// A command that must succeed on exactly the commit that lands; replaces the present gate; may be
+    /// repeated
     #[arg(long, value_name = "COMMAND")]
     gate: Vec<String>,
-    /// Let work land that passes the gate although the gate fails on the base commit, where it is not tried then
+    /// Let work that passes the gate land without trying the gate on the base commit, which may fail it
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
     gate_may_fail_on_base: Option<bool>,
-    /// Paths whose change a person approves before it lands, instead of those that there are; may be repeated, and '' is none
+    /// Paths whose change a person approves before it lands; replaces the present ones; may be repeated, and
+    /// '' is none
     #[arg(long, value_name = "PATTERN")]
     protect: Vec<String>,
-    /// How attempts land that passed: each, batch, serial
+    /// How attempts that passed land: each, batch, serial
     #[arg(long, value_name = "HOW")]
     landing: Option<Landing>,
-    /// Let no task wait for a person when its retries are used up, or no further one helps
+    /// Let no task wait for a person when its retries are used up, or a further one would not help
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
     no_review: Option<bool>,
@@ -141,20 +143,20 @@ impl RunChange {
     }
 }
 
-/// Changes the feature, and says so.
+/// Changes the feature, and reports it.
 ///
 /// # Errors
-/// When the coordinator refuses, or somebody else changed the description meanwhile.
+/// When the coordinator refuses, or the description changed in the meantime.
 pub async fn run(client: &Client, format: Format, args: EditArgs) -> anyhow::Result<()> {
     let (feature, resume) = (args.feature.clone(), args.resume);
     agents::warn_if_unknown(client, args.run.agent.as_deref()).await;
     let done = edit(client, args).await?;
     output::answer(format, &done, &format!("edited {feature}\n"))?;
-    resume.tell(client, &feature, &done).await;
+    resume.report(client, &feature, &done).await;
     Ok(())
 }
 
-/// Changes the feature. A description is changed only where the one stands that the person knows of.
+/// Changes the feature; a description only if it is still the one that the person saw.
 async fn edit(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
     let path = format!("/features/{}", escape(&args.feature));
     let description = match args.description.as_deref() {
@@ -176,8 +178,8 @@ async fn edit(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         return client.patch(&path, &edit).await;
     };
     let texts = format!("{path}/texts");
-    let stands: TextsView = client.get(&texts).await?;
-    let before = stands.description;
+    let stored: TextsView = client.get(&texts).await?;
+    let before = stored.description;
     let what = format!("the description of {}", args.feature);
     let command = format!("ralph feature edit {} --description - <", args.feature);
     let replacing = Replacing {

@@ -48,10 +48,10 @@ pub enum FeatureCommand {
   ralph feature list --status running,paused --output json"
     )]
     List {
-        /// Only those with one of these statuses, with commas between them
+        /// Only features with one of these statuses, separated by commas
         #[arg(long, value_name = "STATUS")]
         status: Option<String>,
-        /// At most so many
+        /// At most this many
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: usize,
     },
@@ -70,14 +70,14 @@ pub enum FeatureCommand {
   ralph feature create todo --tasks tasks.yaml"
     )]
     Create(Box<submit::FeatureArgs>),
-    /// Write the specification of a feature together with an agent; print it where there is no terminal
+    /// Write the specification of a feature together with an agent; without a terminal, print it
     #[command(after_help = "Examples:
   ralph feature spec todo                talk with an agent (`ralph-worker chat`); the result is stored
   ralph feature spec todo --show
   ralph feature spec todo --edit
-  ralph feature spec todo --file spec.md --replaces 3f2a91bc   the version that --show told")]
+  ralph feature spec todo --file spec.md --replaces 3f2a91bc   the version that --show printed")]
     Spec(TextArgs),
-    /// Write the plan of a feature together with an agent; print it where there is no terminal
+    /// Write the plan of a feature together with an agent; without a terminal, print it
     #[command(after_help = "Examples:
   ralph feature plan todo                talk with an agent (`ralph-worker chat`); the result is stored
   ralph feature plan todo --show
@@ -104,11 +104,11 @@ pub enum FeatureCommand {
     /// Let an agent review a finished feature; its requests become tasks
     #[command(after_help = "Examples:
   ralph feature review due --wait
-  ralph feature review due --show      what waits for a person, with verdicts and weakened tests")]
+  ralph feature review due --show      tasks that wait for a person, with verdicts and weakened tests")]
     Review {
         #[command(flatten)]
         run: RunArgs,
-        /// Start nothing: show what a person goes by before they approve
+        /// Start nothing; show the verdicts and changes that a person needs to decide
         #[arg(long, conflicts_with = "wait")]
         show: bool,
     },
@@ -153,7 +153,7 @@ pub enum FeatureCommand {
     Merge(MergeArgs),
     /// Remove refs of old attempts from the remote; a worker does it
     #[command(
-        after_help = "Refs of tasks that are not over stay, and those that alone hold the work of a task.
+        after_help = "Refs of unfinished tasks stay, and so do refs that hold the only copy of a task's work.
 
 Examples:
   ralph feature prune todo --dry-run
@@ -177,14 +177,14 @@ Examples:
     Diff {
         #[command(flatten)]
         named: FeatureArg,
-        /// Only which files, and how much
+        /// Only file names and sizes of changes
         #[arg(long)]
         stat: bool,
     },
     /// Check out a feature's branch; run it in a clone
     ///
-    /// In the feature's own repository it is the branch's head (a detached HEAD): the branch itself stays free for what lands.
-    /// `git switch -` leads back.
+    /// In the feature's own repository this is the branch's head (a detached HEAD), so that work can still
+    /// land on the branch. `git switch -` leads back.
     #[command(after_help = "Example:
   ralph feature checkout todo")]
     Checkout(FeatureArg),
@@ -204,7 +204,7 @@ Examples:
     },
 }
 
-/// A run of a feature.
+/// Options of a run of a feature.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
@@ -219,25 +219,26 @@ pub struct RunArgs {
     wait: WaitFlags,
 }
 
-/// Which feature's branch, and where it goes.
+/// Options of a merge.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
     #[command(flatten)]
     named: FeatureArg,
-    /// By moving that branch (ff), a merge commit (merge), one commit (squash), or the worker's own command (command)
+    /// How: move that branch (ff), a merge commit (merge), one commit (squash), or the worker's own command
+    /// (command)
     #[arg(long, default_value = "merge", value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
     how: MergeHow,
-    /// Into another branch
+    /// Merge into another branch
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// Merge what has landed though tasks are not done, without being asked
+    /// Merge the landed work without confirmation, even if tasks are not done
     #[arg(long, visible_alias = "yes")]
     partial: bool,
     #[command(flatten)]
     wait: WaitFlags,
 }
 
-/// Which feature.
+/// A feature's name.
 #[derive(Debug, Args)]
 pub struct FeatureArg {
     /// Name of the feature, or the beginning of its id
@@ -345,7 +346,7 @@ async fn log(globals: &Globals, client: &Client, feature: &str) -> anyhow::Resul
     output::show(globals, &page, |_| task::log_table(&page.items, nobody)).await
 }
 
-/// Asks for a merge, and the person, where tasks of the feature are not done.
+/// Requests a merge; asks the person for confirmation if tasks of the feature are not done.
 async fn merge(client: &Client, args: MergeArgs) -> anyhow::Result<BranchOperations> {
     let path = format!("/features/{}/merge", escape(&args.named.feature));
     let mut body = MergeFeature {
@@ -363,7 +364,7 @@ async fn merge(client: &Client, args: MergeArgs) -> anyhow::Result<BranchOperati
     client.post(&path, &body).await
 }
 
-/// Asks for tasks that change branches, tells of them, and waits for them if that is wanted.
+/// Requests tasks that change branches, reports them, and waits for them with `--wait`.
 pub async fn operation(
     client: &Client,
     format: Format,
@@ -373,15 +374,15 @@ pub async fn operation(
     let mut waits = Interrupts::of(wait)?;
     let operating = wait::unless_interrupted(waits.as_mut(), request).await?;
     if let Some(interrupts) = waits {
-        return wait::begun(client, &operating.feature, format, interrupts).await;
+        return wait::wait_accepted(client, &operating.feature, format, interrupts).await;
     }
     let run = match &operating.run {
         Some(run) => format!(" ({run})"),
         None => String::new(),
     };
     let tasks = operating.tasks.join(", ");
-    let told = format!("{}: {tasks} will do it{run}\n", operating.feature);
-    output::answer(format, &operating, &told)?;
+    let text = format!("{}: {tasks} will do it{run}\n", operating.feature);
+    output::answer(format, &operating, &text)?;
     if operating.run.is_none() {
         wait::hint(client, &operating.feature).await;
     }
@@ -397,7 +398,7 @@ async fn start(
 ) -> anyhow::Result<ExitCode> {
     let name = escape(&args.named.feature);
     let feature: FeatureView = client.get(&format!("/features/{name}")).await?;
-    // It goes on as the last run, or as it was created, whatever the configuration of the folder it is started in.
+    // The run inherits options from the last run or the feature, not from this folder's configuration.
     let options = args.run.flags()?;
     agents::warn_if_unknown(client, options.agent.as_deref()).await;
     let precedence = PrecedenceOptions::from(args.precedence);
@@ -436,7 +437,7 @@ async fn start(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a feature has no tasks that a run could do: none yet, or none any more.
+/// Whether a feature has no tasks to run: none yet, or all done.
 fn has_nothing_to_run(feature: &FeatureView, verb: &str) -> bool {
     match feature.status {
         FeatureState::Draft => feature.tasks.total == 0,
@@ -445,9 +446,9 @@ fn has_nothing_to_run(feature: &FeatureView, verb: &str) -> bool {
     }
 }
 
-/// How a feature that is done gets more to do.
+/// Suggests how to add work to a finished feature.
 fn more_work(feature: &str) -> String {
-    format!("nothing of `{feature}` is left to do: `ralph task create TITLE --feature {feature}` adds a task")
+    format!("all tasks of `{feature}` are done: `ralph task create TITLE --feature {feature}` adds a task")
 }
 
 async fn post_command(
@@ -462,14 +463,14 @@ async fn post_command(
     print_started(format, &started, &name_of(client, named).await, now)
 }
 
-/// The name of a feature that may have been named by its id; as it was given, where nobody tells any more.
+/// The feature's name, which may have been given as an id; as given if the coordinator doesn't respond.
 async fn name_of(client: &Client, named: &FeatureArg) -> String {
     let path = format!("/features/{}", escape(&named.feature));
     let feature: anyhow::Result<FeatureView> = client.get(&path).await;
     feature.map_or_else(|_| named.feature.clone(), |feature| feature.name)
 }
 
-/// Says what runs now.
+/// Reports the present state of the run.
 pub(super) fn print_started(
     format: Format,
     started: &Started,
@@ -477,6 +478,6 @@ pub(super) fn print_started(
     now: &str,
 ) -> anyhow::Result<()> {
     let run = started.run.as_ref().map(|run| format!(" ({run})"));
-    let told = format!("{feature} {now}{}\n", run.unwrap_or_default());
-    output::answer(format, started, &told)
+    let text = format!("{feature} {now}{}\n", run.unwrap_or_default());
+    output::answer(format, started, &text)
 }

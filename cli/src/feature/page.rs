@@ -1,4 +1,4 @@
-//! Features for people: a table of them, and a page of one.
+//! Features for people: a table, and a page for one.
 
 use ralph_api::view::{
     FeatureView, NeedsPerson, Progress, RunView, SystemView, TaskCounts, TrainView, cost_of,
@@ -15,14 +15,14 @@ use crate::terminal::local_time::when;
 use crate::terminal::plural::{counted, skipped_and_cancelled};
 use crate::terminal::table::Table;
 
-/// Less than this is not shown. US dollars.
+/// Smaller amounts are not shown. US dollars.
 const CENT: f64 = 0.01;
 
-/// What tells a person how to mend an agent.
-const DOCTOR: &str = "`ralph-worker doctor` on its machine says what it lacks";
+/// Suggestion for repairing an agent.
+const DOCTOR: &str = "`ralph-worker doctor` on its machine shows what is missing";
 
 fn table(features: &[FeatureView], wide: bool) -> Table {
-    // What needs more than 80 columns is in the wide one.
+    // Columns beyond a width of 80 belong to the wide table.
     let mut heads = vec!["NAME", "STATUS", "DONE", "RUNNING", "COST", "TIME"];
     if wide {
         heads.extend(["ID", "FAILED", "REPOSITORY", "BRANCH", "REASON"]);
@@ -61,7 +61,7 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
     table
 }
 
-/// A repository, as a link to its page where it has one: its identity is its host and path.
+/// A repository as a link to its web page, if it has one: its identity is its host and path.
 fn repository_link(id: &str, shown: &str) -> String {
     let host = id.split('/').next().unwrap_or_default();
     match host.contains('.') && id.contains('/') {
@@ -70,7 +70,7 @@ fn repository_link(id: &str, shown: &str) -> String {
     }
 }
 
-/// Features as a table, and what of them waits for a person.
+/// Features as a table, with a summary of those that wait for a person.
 pub fn list(features: &[FeatureView], wide: bool) -> String {
     let text = table(features, wide).to_string();
     if features.is_empty() {
@@ -85,7 +85,7 @@ pub fn list(features: &[FeatureView], wide: bool) -> String {
     text + &summary(NeedsPerson::of(features), &spent, None)
 }
 
-/// The same of the features that a status names, with what is known of others.
+/// The table and summary of the features in a status, and of the coordinator's other features.
 pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
     let mut text = table(&status.features, wide).to_string();
     for feature in &status.features {
@@ -117,7 +117,7 @@ pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
     text
 }
 
-/// What waits for a person and what was spent, in a line.
+/// Counts of items that wait for a person, and the cost, in a line.
 fn summary(needs: NeedsPerson, spent: &str, total_usd: Option<f64>) -> String {
     let mut parts = Vec::new();
     let asks = [
@@ -160,7 +160,7 @@ fn summary(needs: NeedsPerson, spent: &str, total_usd: Option<f64>) -> String {
     format!("\n{}\n", parts.join(", "))
 }
 
-/// What decides when a feature goes before others, where anything was said of it.
+/// Settings that decide a feature's precedence; `None` if all are defaults.
 fn order(feature: &FeatureView) -> Option<String> {
     let ends = if feature.stop_at_deadline {
         ", when its run ends"
@@ -181,7 +181,7 @@ fn is_late(feature: &FeatureView) -> bool {
     feature.run.as_ref().is_some_and(|run| run.late)
 }
 
-/// A feature and how far it is, for people.
+/// A feature and its progress, for people.
 pub fn page(progress: &Progress) -> String {
     let feature = &progress.feature;
     let paint = Paint::stdout();
@@ -241,7 +241,7 @@ pub fn page(progress: &Progress) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Where it works.
+/// The feature's folder, repository and branch.
 fn place(feature: &FeatureView) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(dir) = &feature.dir {
@@ -299,7 +299,7 @@ fn run_lines(feature: &FeatureView, run: &RunView, paint: Paint) -> Vec<String> 
     if let Some(reason) = &feature.held_by_limit {
         lines.push(format!("  waits       {}", tame(reason)));
     }
-    // Runs before it cost something.
+    // Earlier runs cost something.
     if feature.cost_usd > run.cost_usd {
         lines.push(format!(
             "  cost        {} with the runs before it",
@@ -316,7 +316,7 @@ fn run_lines(feature: &FeatureView, run: &RunView, paint: Paint) -> Vec<String> 
     lines
 }
 
-/// What waits to land, a line each.
+/// The attempts that wait to land, a line each.
 fn train_lines(train: &TrainView) -> Vec<String> {
     let expected = train.expected_ms.map_or_else(String::new, |ms| {
         format!(", about {} if nothing fails", show_ms(ms))
@@ -354,10 +354,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_what_waits_for_a_person_and_what_was_spent() {
+    fn the_summary_counts_waiting_items_and_the_cost() {
         let check_all = |needs, expected: &str| {
-            let told = summary(needs, "12.50 USD", None);
-            assert_eq!(told, format!("\n{expected}, 12.50 USD so far\n"));
+            let line = summary(needs, "12.50 USD", None);
+            assert_eq!(line, format!("\n{expected}, 12.50 USD so far\n"));
         };
         let check = |tasks, paused, expected: &str| {
             let needs = NeedsPerson {
@@ -372,7 +372,7 @@ mod tests {
             unserved,
             ..NeedsPerson::default()
         };
-        let doctor = "`ralph-worker doctor` on its machine says what it lacks";
+        let doctor = "`ralph-worker doctor` on its machine shows what is missing";
         check_all(lacking(1, 0), &format!("1 agent needs you ({doctor})"));
         check_all(lacking(2, 0), &format!("2 agents need you ({doctor})"));
         check_all(lacking(0, 1), "1 task has no worker");
@@ -387,13 +387,13 @@ mod tests {
         };
         check_all(features, "1 task needs you, 2 features need you (`ralph inbox`)");
         check(0, 3, "3 features are paused");
-        let told = summary(
+        let line = summary(
             NeedsPerson::default(),
             "~12.50 USD + 0.50 USD in flight",
             Some(40.25),
         );
         assert_eq!(
-            told,
+            line,
             "\nnothing waits for you, ~12.50 USD + 0.50 USD in flight so far, 40.25 USD with all other features\n"
         );
     }

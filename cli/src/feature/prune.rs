@@ -1,4 +1,4 @@
-//! `feature prune`: refs of attempts go from the remote.
+//! `feature prune`: removes refs of attempts from the remote.
 
 use clap::Args;
 use ralph_api::body::{PruneAttempts, Pruning};
@@ -10,15 +10,16 @@ use crate::terminal::duration::{Span, show_ms};
 use crate::terminal::output::{self, Format};
 use crate::terminal::plural::counted;
 
-/// Which feature's, and which of them.
+/// The feature, and limits on the refs to remove.
 #[derive(Debug, Args)]
 pub struct PruneArgs {
     #[command(flatten)]
     named: FeatureArg,
-    /// Only of attempts that ended longer ago; 0 is any [default: `keep_attempts_days` of the coordinator]
+    /// Only of attempts that ended at least this long ago; 0 is any [default: `keep_attempts_days` of the
+    /// coordinator]
     #[arg(long, value_name = "TIME")]
     older_than: Option<Span>,
-    /// Only say which
+    /// Only list the refs
     #[arg(long)]
     dry_run: bool,
     /// Don't ask
@@ -26,10 +27,7 @@ pub struct PruneArgs {
     yes: bool,
 }
 
-/// Asks what would go, then for it.
-///
-/// # Errors
-/// When nobody says yes, or the coordinator refuses.
+/// Lists the refs to remove, then asks and requests their removal.
 pub async fn run(client: &Client, format: Format, args: PruneArgs) -> anyhow::Result<()> {
     let feature = &args.named.feature;
     let path = format!("/features/{}/prune", escape(feature));
@@ -50,11 +48,11 @@ pub async fn run(client: &Client, format: Format, args: PruneArgs) -> anyhow::Re
     show(format, feature, &pruning, false)
 }
 
-fn show(format: Format, feature: &str, pruning: &Pruning, only_told: bool) -> anyhow::Result<()> {
-    output::answer(format, pruning, &page(feature, pruning, only_told))
+fn show(format: Format, feature: &str, pruning: &Pruning, dry_run: bool) -> anyhow::Result<()> {
+    output::answer(format, pruning, &page(feature, pruning, dry_run))
 }
 
-fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {
+fn page(feature: &str, pruning: &Pruning, dry_run: bool) -> String {
     let mut text = String::new();
     for branch in &pruning.going {
         text.push_str(&format!("{branch}\n"));
@@ -63,29 +61,28 @@ fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {
         text.push_str(&format!("{} stays: {}\n", staying.branch, staying.why));
     }
     let count = pruning.going.len();
-    let last = match (count, only_told) {
-        (0, _) => format!("no ref of an attempt of {feature} goes: {}\n", why_none(pruning)),
-        (_, true) => format!("{count} would go; nothing was done\n"),
+    let last = match (count, dry_run) {
+        (0, _) => format!("no ref of an attempt of {feature} can be removed: {}\n", why_none(pruning)),
+        (_, true) => format!("{count} would be removed; nothing was done\n"),
         (_, false) => format!(
-            "{}, by the next worker of its pools that asks; `feature prune {feature} --dry-run` shows what is left\n",
-            counted(count, "goes", "go")
+            "{} removed by the next worker of its pools; `feature prune {feature} --dry-run` shows the rest\n",
+            counted(count, "ref will be", "refs will be")
         ),
     };
     text.push_str(&last);
     if let Some(error) = &pruning.error {
         text.push_str(&format!(
-            "the last try came to nothing, and is made again: {error}\n"
+            "the last try failed and will be repeated: {error}\n"
         ));
     }
     text
 }
 
-/// Why nothing goes.
 fn why_none(pruning: &Pruning) -> String {
     let age = show_ms(i64::try_from(pruning.older_than_ms).unwrap_or(i64::MAX));
     match (pruning.recent, pruning.staying.len()) {
-        (0, 0) => "none is at the remote, as far as is known".to_owned(),
-        (0, _) => "those that are there stay for now".to_owned(),
+        (0, 0) => "the remote has none, as far as the coordinator knows".to_owned(),
+        (0, _) => "the existing ones stay for now".to_owned(),
         (1, _) => format!("1 attempt ended less than {age} ago; `--older-than 0` takes it as well"),
         (n, _) => format!("{n} attempts ended less than {age} ago; `--older-than 0` takes them as well"),
     }
@@ -97,7 +94,7 @@ mod tests {
     use ralph_api::body::StayingBranch;
 
     #[test]
-    fn what_goes_what_stays_and_what_failed_is_said() {
+    fn a_pruning_lists_removed_and_retained_refs_and_its_error() {
         let pruning = Pruning {
             feature: "f-000000000001".to_owned(),
             going: vec!["refs/ralph/attempts/todo/t-1/1-d-1".to_owned()],
@@ -111,8 +108,8 @@ mod tests {
         };
         assert_eq!(
             page("todo", &pruning, true),
-            "refs/ralph/attempts/todo/t-1/1-d-1\nrefs/ralph/attempts/todo/t-2/1-d-2 stays: its task is not over\n1 would go; nothing \
-             was done\nthe last try came to nothing, and is made again: denied\n"
+            "refs/ralph/attempts/todo/t-1/1-d-1\nrefs/ralph/attempts/todo/t-2/1-d-2 stays: its task is not over\n1 would be removed; nothing \
+             was done\nthe last try failed and will be repeated: denied\n"
         );
         let none = Pruning {
             going: Vec::new(),
@@ -122,11 +119,11 @@ mod tests {
         };
         let text = page("todo", &none, false);
         assert!(
-            text.starts_with("no ref of an attempt of todo goes: 3 attempts ended less than "),
+            text.starts_with("no ref of an attempt of todo can be removed: 3 attempts ended less than "),
             "{text}"
         );
         assert!(text.contains("--older-than 0"), "{text}");
         let never = Pruning { recent: 0, ..none };
-        assert!(page("todo", &never, false).contains("none is at the remote"));
+        assert!(page("todo", &never, false).contains("the remote has none"));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a run goes on that ended for what a person decides, and what is said of it.
+//! Whether an ended run goes on after a person's decision.
 
 use clap::Args;
 use ralph_api::body::Done;
@@ -6,10 +6,9 @@ use ralph_api::body::Done;
 use crate::client::Client;
 use crate::wait;
 
-/// Whether it does.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct ResumeFlag {
-    /// Leave the run ended that waited for this; `feature run` goes on
+    /// Don't resume the run that ended to wait for this decision; `feature run` resumes it
     #[arg(long)]
     no_run: bool,
 }
@@ -20,18 +19,18 @@ impl ResumeFlag {
         self.no_run.then_some(false)
     }
 
-    /// Says that a run goes on, or what to do where none does.
-    pub async fn tell(self, client: &Client, feature: &str, done: &Done) {
+    /// Reports that a run goes on, or suggests how to start one.
+    pub async fn report(self, client: &Client, feature: &str, done: &Done) {
         match &done.run {
             Some(run) => eprintln!("`{feature}` goes on ({run})"),
             None => wait::hint(client, feature).await,
         }
     }
 
-    /// Says it of a task's feature.
-    pub async fn tell_of_task(self, client: &Client, task: &str, done: &Done) {
+    /// Like [`ResumeFlag::report`], for a task's feature.
+    pub async fn report_for_task(self, client: &Client, task: &str, done: &Done) {
         if let Some(feature) = wait::feature_of(client, task).await {
-            self.tell(client, &feature, done).await;
+            self.report(client, &feature, done).await;
         }
     }
 }

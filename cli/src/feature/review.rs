@@ -1,4 +1,4 @@
-//! `feature review --show`: what a person goes by before they approve.
+//! `feature review --show`: the facts for a person's approval.
 
 use ralph_api::view::{DispatchView, Examined, Page};
 
@@ -11,13 +11,10 @@ use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
 use crate::terminal::plural::counted;
 
-/// Files that are named of a change.
+/// Files of a change that are named.
 const NAMED_FILES: usize = 20;
 
 /// Shows the tasks that wait for a person, that weakened tests, or that reviewed the feature.
-///
-/// # Errors
-/// When the coordinator refuses.
 pub async fn show(globals: &Globals, client: &Client, feature: &str) -> anyhow::Result<()> {
     let path = format!("/features/{}/review", escape(feature));
     let page: Page<Examined> = client.list(&path, "", usize::MAX).await?;
@@ -31,7 +28,7 @@ pub async fn show(globals: &Globals, client: &Client, feature: &str) -> anyhow::
         text.push('\n');
     }
     if page.items.is_empty() {
-        text = format!("nothing of {feature} waits for a person, and no test became weaker\n");
+        text = format!("no task of {feature} waits for a person, and no test became weaker\n");
     }
     pager::show(globals, &text).await
 }

@@ -1,4 +1,5 @@
-//! `feature spec`, `feature plan` and `feature tasks`: what the steps of a feature wrote, and what a person writes instead.
+//! `feature spec`, `feature plan` and `feature tasks`: texts that the steps of a feature wrote, and that a
+//! person may replace.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -8,35 +9,35 @@ use ralph_api::body::{Done, TextsView, WriteText};
 use ralph_api::view::FeatureView;
 use ralph_domain::graph::{self, Limits};
 use ralph_domain::prompt::ChatFeature;
-use ralph_shared::file::{LARGE_BYTES, read_text_or_stdin};
 use serde::Serialize;
 
 use crate::args::globals::Globals;
-use crate::args::usage::Usage;
 use crate::client::endpoint;
 use crate::client::{Client, escape};
 use crate::cost::estimate;
 use crate::feature::chat;
 use crate::feature::resume::ResumeFlag;
+use crate::submit;
 use crate::task::replace::{ReplaceFlags, Replacing, version};
 use crate::terminal::color::tame;
 use crate::terminal::editor;
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
 
-/// Which feature's, and what to do with it.
+/// The feature, and what to do with its text.
 #[derive(Debug, Args)]
 pub struct TextArgs {
     /// Name of the feature, or the beginning of its id
     #[arg(value_name = "FEATURE")]
     feature: String,
-    /// Store what this file holds, `-` for standard input; a specification's or a plan's step is done then
+    /// Store this file's content, `-` for standard input; this completes the specification's or the plan's
+    /// step
     #[arg(long, value_name = "FILE", conflicts_with = "edit")]
     file: Option<PathBuf>,
-    /// Write it with $VISUAL or $EDITOR, from what stands
+    /// Edit the stored text with $VISUAL or $EDITOR
     #[arg(long)]
     edit: bool,
-    /// Print it, at a terminal too
+    /// Print the text, at a terminal too
     #[arg(long, conflicts_with_all = ["file", "edit"])]
     show: bool,
     #[command(flatten)]
@@ -45,7 +46,7 @@ pub struct TextArgs {
     resume: ResumeFlag,
 }
 
-/// Prints the text, or stores another one.
+/// Prints the text, or stores a new one.
 pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs) -> anyhow::Result<()> {
     let path = format!("/features/{}/texts", escape(&args.feature));
     let texts: TextsView = client.get(&path).await?;
@@ -56,7 +57,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     if !given && !talks {
         if let (Some(text), true, Format::Table) = (stored, args.show, globals.output) {
             eprintln!(
-                "version {0}: `{command} FILE --replaces {0}` stores another in its place",
+                "version {0}: `{command} FILE --replaces {0}` replaces it",
                 version(text)
             );
         }
@@ -67,7 +68,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     }
     let before = stored.unwrap_or_default();
     let text = match &args.file {
-        Some(file) => read(file)?,
+        Some(file) => submit::read_text(file)?,
         None if args.edit => {
             let instead = "--edit needs a terminal; give the text with --file FILE";
             editor::edited(which, before, instead)?
@@ -101,13 +102,13 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
         }
     };
     let is = if which == "tasks" { "are" } else { "is" };
-    let told = format!("the {which} of {} {is} stored\n", args.feature);
-    output::answer(globals.output, &done, &told)?;
-    args.resume.tell(client, &args.feature, &done).await;
+    let text = format!("the {which} of {} {is} stored\n", args.feature);
+    output::answer(globals.output, &done, &text)?;
+    args.resume.report(client, &args.feature, &done).await;
     Ok(())
 }
 
-/// Has an agent write the text with the person.
+/// Lets the person and an agent write the text.
 async fn talk(globals: &Globals, name: &str, which: &str, texts: &TextsView) -> anyhow::Result<String> {
     let feature = ChatFeature {
         name,
@@ -120,7 +121,7 @@ async fn talk(globals: &Globals, name: &str, which: &str, texts: &TextsView) -> 
     chat::write(which, feature, agent.as_deref()).await
 }
 
-/// What a graph that waits for approval is going to cost, in a line.
+/// Estimated cost of a graph that waits for approval, in a line.
 async fn estimated(client: &Client, feature: &str, graph: &str) -> String {
     let graph = graph::load("the tasks", graph, &Limits::file());
     let view: anyhow::Result<FeatureView> = client.get(&format!("/features/{}", escape(feature))).await;
@@ -143,7 +144,6 @@ fn of<'a>(which: &str, texts: &'a TextsView) -> Option<&'a str> {
     }
 }
 
-/// Whether a person sits there and could talk.
 fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
@@ -175,7 +175,7 @@ async fn print(globals: &Globals, feature: &str, which: &str, text: Option<&str>
         (Format::Json, text) => output::json(&TextOfFeature::new(which, text.map(str::to_owned))),
         (_, Some(text)) => {
             let text = format!("{}\n", text.trim_end());
-            // An agent wrote it. Whoever has it written to a file gets it as it is, since it may be stored again.
+            // An agent wrote the text. Redirected output stays exact, since the user may store it again.
             let shown = if std::io::stdout().is_terminal() {
                 tame(&text)
             } else {
@@ -190,8 +190,4 @@ async fn print(globals: &Globals, feature: &str, which: &str, text: Option<&str>
             "{feature} has no {which}; write it with `ralph feature {which} {feature} --edit`"
         )),
     }
-}
-
-fn read(file: &Path) -> anyhow::Result<String> {
-    read_text_or_stdin(file, LARGE_BYTES).map_err(|error| Usage(error.to_string()).into())
 }

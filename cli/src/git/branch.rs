@@ -1,4 +1,4 @@
-//! A feature's branch in the clone that the command is called in.
+//! A feature's branch in the current clone.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use ralph_api::view::{FeatureView, Landing, Page};
 use crate::client::{Client, escape};
 use crate::git::{fetch, git, git_shown, source, within_repository};
 
-/// Checks the feature's branch out, here. In the feature's own repository it is its head that is checked out: the branch
-/// stays free for what lands.
+/// Checks out the feature's branch in the current clone. In the feature's own repository, checks out the
+/// branch's head instead, so that work can still land on the branch.
 ///
 /// # Errors
-/// When the feature has no code, or git refuses, since files would be overwritten, say.
+/// When the feature has no code, or git refuses, for example to overwrite files.
 pub async fn checkout(client: &Client, feature: &str) -> anyhow::Result<()> {
     let fetched = fetch_feature(client, feature).await?;
     if is_here(&fetched.address).await {
@@ -39,20 +39,19 @@ async fn is_here(address: &str) -> bool {
     there.is_some() && git(None, &folder).await.ok() == there
 }
 
-/// A feature's branch, which this clone has now.
+/// A feature's branch, fetched into this clone.
 pub(crate) struct Fetched {
     address: String,
     branch: String,
-    /// Where the feature began.
+    /// Commit where the feature began.
     pub base: String,
-    /// What the branch is now.
     pub head: String,
 }
 
 /// Fetches the feature's branch.
 ///
 /// # Errors
-/// When we are in no clone, the feature has no code, or git fails.
+/// When the current folder is in no clone, the feature has no code, or git fails.
 pub(crate) async fn fetch_feature(client: &Client, feature: &str) -> anyhow::Result<Fetched> {
     within_repository().await?;
     let view: FeatureView = client.get(&format!("/features/{}", escape(feature))).await?;
@@ -74,16 +73,16 @@ pub(crate) async fn fetch_feature(client: &Client, feature: &str) -> anyhow::Res
     })
 }
 
-/// How many commits of a branch are drawn, unless the output is wide.
+/// Commits of a branch that are drawn, unless the output is wide.
 pub const SHOWN_LANDINGS: usize = 20;
 
-/// Draws a feature's branch down to its base, a commit a line.
+/// Draws a feature's branch down to its base, a commit per line.
 pub fn graph((base, commit): (Option<&str>, Option<&str>), landed: &Page<Landing>) -> String {
     let short = |commit: &str| commit.chars().take(10).collect::<String>();
     let mut lines = Vec::new();
     for landing in &landed.items {
         let note = match (landing.reverted, landing.empty) {
-            (true, _) => " (taken back)",
+            (true, _) => " (reverted)",
             (_, true) => " (changes nothing)",
             _ => "",
         };
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branch_is_drawn_down_to_its_base() {
+    fn the_graph_shows_the_branch_down_to_its_base() {
         let landing = |title: &str, reverted, empty| Landing {
             commit: "0123456789abcdef".to_owned(),
             task: "t-000000000001".to_owned(),
@@ -130,7 +129,7 @@ mod tests {
         assert_eq!(
             graph(base, &landed),
             "  * 0123456789  t-000000000001  Revert: Do a\n  * 0123456789  t-000000000001  Do b (changes nothing)\n  \
-             * 0123456789  t-000000000001  Do a (taken back)\n  o fedcba9876  main\n"
+             * 0123456789  t-000000000001  Do a (reverted)\n  o fedcba9876  main\n"
         );
         landed.next = Some("cursor".to_owned());
         assert!(graph(base, &landed).contains("  : and more; `--output wide` shows them\n"));

@@ -1,5 +1,4 @@
-//! A feature that is to be merged into a branch that somebody has checked out on this machine: what that means for their
-//! files is said before it happens.
+//! Warns that merging a feature will affect a local checkout of the target branch.
 
 use std::path::Path;
 
@@ -7,8 +6,8 @@ use ralph_shared::wire::MergeHow;
 
 use crate::git::git;
 
-/// What will become of a checkout of `branch` in the repository at `address` when a feature is merged into it; `None` when
-/// there is none, or the repository isn't on this machine.
+/// The effect of the merge on a checkout of `branch` in the repository at `address`; `None` without such a
+/// checkout, or if the repository isn't on this machine.
 pub async fn warning(address: &str, branch: &str, how: Option<MergeHow>) -> Option<String> {
     if matches!(how, None | Some(MergeHow::Command)) {
         return None;
@@ -26,7 +25,7 @@ pub async fn warning(address: &str, branch: &str, how: Option<MergeHow>) -> Opti
     Some(words(branch, place, setting.as_deref()))
 }
 
-/// The folder in which `branch` is checked out, of those that `git worktree list --porcelain` lists.
+/// The folder where `branch` is checked out, from the output of `git worktree list --porcelain`.
 fn checkout_of<'a>(listed: &'a str, branch: &str) -> Option<&'a str> {
     let wanted = format!("branch refs/heads/{branch}");
     listed
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checkout_of_a_branch_is_found_among_all() {
+    fn checkout_of_finds_the_worktree_of_a_branch() {
         let listed = "worktree /srv/a\nHEAD 1\nbranch refs/heads/main\n\nworktree /srv/b c\nHEAD 2\nbranch \
                       refs/heads/main-2\n\nworktree /srv/d\nHEAD 3\ndetached\n\nworktree /srv/e\nbare\n";
         assert_eq!(checkout_of(listed, "main"), Some("/srv/a"));
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_of_the_repository_changes_what_happens() {
+    fn the_warning_depends_on_receive_deny_current_branch() {
         let rows = [
             (None, "files there follow"),
             (Some("updateInstead"), "files there follow"),
@@ -76,9 +75,9 @@ mod tests {
             (Some("true"), "=true there refuses"),
             (Some("warn"), "show its files as changed"),
         ];
-        for (setting, said) in rows {
+        for (setting, expected) in rows {
             let words = words("main", "/srv/a", setting);
-            assert!(words.contains(said), "{setting:?}: {words}");
+            assert!(words.contains(expected), "{setting:?}: {words}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `feature diff` and `task diff`: what changed, as git shows it in the clone that the command is called in.
+//! `feature diff` and `task diff`: changes as git shows them in the current clone.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -10,21 +10,21 @@ use crate::client::{Client, escape};
 use crate::git::{fetch, git, git_paged, has_commit, source, within_repository};
 use crate::terminal::local_time::when;
 
-/// Which task's change, and how it is shown.
+/// The task, and the format of its change.
 #[derive(Debug, Args)]
 pub struct TaskDiffArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
     #[arg(value_name = "TASK")]
     task: String,
-    /// Only what this attempt changed, from where it began
+    /// Only the change of this attempt, since its start
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
-    /// Only which files, and how much
+    /// Only file names and sizes of changes
     #[arg(long)]
     stat: bool,
 }
 
-/// Shows what the feature changed since its base.
+/// Shows the feature's changes since its base.
 ///
 /// # Errors
 /// When the feature has no code, or git fails.
@@ -38,8 +38,8 @@ pub async fn of_feature(globals: &Globals, client: &Client, feature: &str, stat:
     show(globals, stat, &[format!("{begin}...{head}")]).await
 }
 
-/// Where the feature's first landing began, if its base has that landing by now, merged or as its change: compared with such a base
-/// nothing of it would be seen.
+/// Parent of the feature's first landing, if the base already contains that landing or its change: a diff
+/// against such a base would be empty.
 async fn begin_if_merged(
     client: &Client,
     feature: &str,
@@ -61,8 +61,8 @@ async fn begin_if_merged(
     Ok(git(None, &before).await.ok())
 }
 
-/// Shows what the task landed; as long as it hasn't, what all its attempts changed since they left the feature's branch. Or
-/// what one attempt changed.
+/// Shows the change that the task landed; before it lands, the change of all its attempts since they left
+/// the feature's branch; or the change of one attempt.
 ///
 /// # Errors
 /// When there is no such change, its branch is gone, or git fails.
@@ -71,10 +71,7 @@ pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> 
     show(globals, args.stat, &change).await
 }
 
-/// The same as text, of all attempts.
-///
-/// # Errors
-/// As [`of_task`].
+/// The change of all attempts as text.
 pub async fn text_of_task(client: &Client, task: &str) -> anyhow::Result<String> {
     let change = change(client, task, None).await?;
     let change = change.iter().map(String::as_str);
@@ -86,7 +83,7 @@ pub async fn text_of_task(client: &Client, task: &str) -> anyhow::Result<String>
     git(None, &args).await
 }
 
-/// What git is to compare.
+/// Revisions for git to compare.
 async fn change(client: &Client, task: &str, number: Option<i32>) -> anyhow::Result<Vec<String>> {
     within_repository().await?;
     let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(task))).await?;
@@ -121,7 +118,7 @@ async fn change(client: &Client, task: &str, number: Option<i32>) -> anyhow::Res
     match (number, &dispatch.start_commit) {
         (Some(_), Some(start)) => Ok(vec![start.clone(), commit.to_owned()]),
         _ => {
-            // There is none before something landed.
+            // The branch does not exist before the first landing.
             let landed = git(None, &["ls-remote", "--exit-code", "--", address, &branch]).await;
             let head = match landed {
                 Ok(_) => fetch(address, &branch).await?,
@@ -132,7 +129,7 @@ async fn change(client: &Client, task: &str, number: Option<i32>) -> anyhow::Res
     }
 }
 
-/// The last session that left a commit, of this attempt or of all, and that commit.
+/// The last session that has a commit, of this attempt or of all, and that commit.
 fn attempt(detail: &TaskDetail, number: Option<i32>) -> anyhow::Result<(&DispatchView, &str)> {
     let of = |dispatch: &&DispatchView| number.is_none_or(|number| dispatch.attempt == number);
     let found = detail.dispatches.iter().rev().filter(of).find_map(|dispatch| {
@@ -142,9 +139,9 @@ fn attempt(detail: &TaskDetail, number: Option<i32>) -> anyhow::Result<(&Dispatc
     let task = &detail.task.id;
     found.with_context(|| match number {
         Some(number) => {
-            format!("attempt {number} of {task} left no change; `ralph task show {task}` lists its attempts")
+            format!("attempt {number} of {task} has no change; `ralph task show {task}` lists its attempts")
         }
-        None => format!("no attempt of {task} left a change yet"),
+        None => format!("no attempt of {task} has a change yet"),
     })
 }
 

@@ -1,4 +1,4 @@
-//! The git command line, as the commands use it.
+//! Runs the git command line for the commands.
 
 pub(crate) mod branch;
 pub(crate) mod checked_out;
@@ -19,9 +19,9 @@ use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::terminal::pager::{self, GitPager};
 
-/// Longest run of a git command.
+/// Time limit of a git command.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// Called from a hook, these would mean another repository.
+/// In a hook, git sets these to the hook's repository.
 const NOT_OURS: [&str; 5] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -30,10 +30,10 @@ const NOT_OURS: [&str; 5] = [
     "GIT_PREFIX",
 ];
 
-/// What git prints, without the line end at its end; in `folder`, else in the current one.
+/// Output of git without trailing white space; runs in `folder`, else in the current folder.
 ///
 /// # Errors
-/// When git fails, with its own words, or doesn't answer.
+/// When git fails (with its own message), or doesn't respond in time.
 pub async fn git(folder: Option<&Path>, args: &[&str]) -> anyhow::Result<String> {
     let mut command = prepare(folder, args);
     command.stdin(Stdio::null()).kill_on_drop(true).env("LC_ALL", "C");
@@ -42,24 +42,18 @@ pub async fn git(folder: Option<&Path>, args: &[&str]) -> anyhow::Result<String>
         .context("git did not answer in time")?
         .context("failed to start git; is it installed?")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        anyhow::bail!("git failed: {}", said.trim());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        anyhow::bail!("git failed: {}", stderr.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
-/// Lets git talk to the terminal itself: colours, progress.
-///
-/// # Errors
-/// When git can't be started, or fails.
+/// Runs git with the terminal, so that it shows colours and progress.
 pub async fn git_shown(args: &[&str]) -> anyhow::Result<()> {
     run(prepare(None, args), args).await
 }
 
-/// Lets git show something, through a pager where there is one.
-///
-/// # Errors
-/// When git can't be started, or fails.
+/// Runs git through a pager, if there is one.
 pub async fn git_paged(globals: &Globals, args: &[&str]) -> anyhow::Result<()> {
     let mut command = match pager::of_git(globals) {
         GitPager::Never => prepare(None, &[&["--no-pager"], args].concat()),
@@ -85,11 +79,11 @@ async fn run(mut command: Command, args: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fetches one ref into the repository that we are in, and gives its commit. It takes as long as it takes: git shows how far
-/// it is, and ends when Ctrl+C is pressed.
+/// Fetches one ref into the current repository, and returns its commit. There is no time limit: git shows
+/// progress, and ends with Ctrl+C.
 ///
 /// # Errors
-/// When git fails; why, it said itself.
+/// When git fails; git itself has printed why.
 pub async fn fetch(address: &str, source: &str) -> anyhow::Result<String> {
     let mut args = vec!["fetch", "--quiet", "--no-tags"];
     if std::io::stderr().is_terminal() {
@@ -100,8 +94,9 @@ pub async fn fetch(address: &str, source: &str) -> anyhow::Result<String> {
     git(None, &["rev-parse", "FETCH_HEAD"]).await
 }
 
-/// What `address` is fetched from in the clone in `folder`, else in the one that we are in: the clone's own remote of that
-/// repository, if it has one. A coordinator tells no login, and the user's may stand with the remote, or take another way.
+/// The fetch source for `address` in the clone in `folder`, else in the current one: the clone's own remote
+/// of that repository, if it has one. The coordinator sends no credentials, but the user's remote may have
+/// some, or use another protocol.
 pub async fn source(folder: Option<&Path>, address: &str) -> String {
     let remotes = ["config", "--get-regexp", r"^remote\..*\.url$"];
     let listed = match is_address(address) {
@@ -117,22 +112,18 @@ pub async fn source(folder: Option<&Path>, address: &str) -> String {
     own.unwrap_or(address).to_owned()
 }
 
-/// Whether the repository that we are in has this commit.
+/// Whether the current repository has this commit.
 pub async fn has_commit(commit: &str) -> bool {
     git(None, &["cat-file", "-e", &format!("{commit}^{{commit}}")])
         .await
         .is_ok()
 }
 
-/// Whether we are in a repository.
-///
-/// # Errors
-/// When we aren't.
 pub async fn within_repository() -> anyhow::Result<()> {
     match git(None, &["rev-parse", "--git-dir"]).await {
         Ok(_) => Ok(()),
         Err(_) => Err(Usage(
-            "the current folder is in no git repository; call it in a clone of the feature's".into(),
+            "the current folder is in no git repository; run this in a clone of the feature's repository".into(),
         )
         .into()),
     }
@@ -157,7 +148,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_clone_fetches_by_its_own_remote() {
+    async fn a_clone_fetches_from_its_own_remote() {
         let folder = tempfile::tempdir().unwrap();
         let at = Some(folder.path());
         git(at, &["init", "--quiet"]).await.unwrap();

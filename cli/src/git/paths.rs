@@ -1,5 +1,5 @@
-//! Paths in the repository that commands are called in. It may be anybody's, and what it has in the place of a file or a folder of ours
-//! may be a link to somewhere else: to what it wants read and sent, or overwritten.
+//! Paths in the current repository. Anyone may have written the repository, and it may replace a file or
+//! folder of ours with a link: to a file that it wants us to send, or to overwrite.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `log`: what happened, over all features.
+//! `log`: events of all features.
 
 use std::process::ExitCode;
 
@@ -16,24 +16,23 @@ use crate::terminal::table::Table;
 
 /// Show the events of all features in order of time
 ///
-/// Sessions and how they ended, what landed, runs that began and ended, limits, and what people did.
+/// Sessions and their outcomes, landings, starts and ends of runs, limits, and actions of people.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph log --since 12h
   ralph log --since 2026-12-01 --feature todo --output json")]
 pub struct LogArgs {
-    /// Since when: a span until now as 12h, a date, or a time as 2026-12-01T08:00:00Z
+    /// Start: a time ago like 12h, a date, or a time like 2026-12-01T08:00:00Z
     #[arg(long, value_name = "TIME", default_value = "24h")]
     since: String,
-    /// Only of this feature
+    /// Only events of this feature
     #[arg(long, value_name = "FEATURE")]
     feature: Option<String>,
-    /// At most so many, the newest
+    /// At most this many, the newest
     #[arg(long, default_value_t = 1000, value_name = "N")]
     limit: i64,
 }
 
-/// Shows it.
 pub async fn run(globals: &Globals, args: LogArgs) -> anyhow::Result<ExitCode> {
     let since = since(&args.since, OffsetDateTime::now_utc())?.format(&Rfc3339)?;
     let client = Client::find(globals)?;
@@ -45,7 +44,7 @@ pub async fn run(globals: &Globals, args: LogArgs) -> anyhow::Result<ExitCode> {
     let page: Page<EventView> = client.get(&path).await?;
     output::show(globals, &page, |wide| table(&page.items, wide)).await?;
     if page.next.is_some() && globals.output != Format::Json {
-        eprintln!("there are more, earlier ones; ask for them with --limit");
+        eprintln!("there are earlier events; show more with --limit");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `logs`: what agents did and do.
+//! `logs`: past and current activity of agents.
 
 pub(crate) mod activity;
 pub(crate) mod transcript;
@@ -19,12 +19,13 @@ use crate::terminal::gate_times;
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
 
-/// Pause before a stream that broke off is asked for again.
+/// Pause before a broken stream is requested again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Show the transcript of a task's agent, past or live
 ///
-/// Without --attempt and --kind it is the task's last session; of a task that is done, the work, then what judged it and where it landed.
+/// Without --attempt and --kind: the task's last session; for a finished task, the work, then its verdict
+/// and its landing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph logs t-9f2c
@@ -35,31 +36,30 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct LogsArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
     task: String,
-    /// Which attempt
+    /// Number of the attempt
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
-    /// What the session did: work, verify, spec, plan, build, review or distill
+    /// Kind of the session: work, verify, spec, plan, build, review or distill
     #[arg(long)]
     kind: Option<SessionKind>,
-    /// Go on as more comes, over all attempts that follow
+    /// Print new entries as they come, through all further attempts
     #[arg(short, long)]
     follow: bool,
-    /// JSON lines, as they were recorded
+    /// Print JSON lines as recorded
     #[arg(long)]
     raw: bool,
 }
 
-/// How a transcript that grows is told.
+/// Output format of a growing transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     People,
-    /// A document a line.
+    /// One JSON document per line.
     Json,
-    /// A line each, as it was recorded.
+    /// One recorded line per line.
     Raw,
 }
 
-/// Shows it.
 pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let wanted = [
@@ -82,14 +82,14 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
         return follow(&client, &format!("{path}/events{query}"), how).await;
     }
     let mut transcript: Transcript = client.get(&format!("{path}{query}")).await?;
-    // What judged it and landed it since tells nobody what was done.
+    // Verification and landing don't show the work, so they come after it.
     let since = match wanted[..] {
         [] if !transcript.of.live => done_since(&client, &args.task, &mut transcript).await?,
         _ => Since::default(),
     };
     if transcript.items.is_empty() && !transcript.of.live {
         eprintln!(
-            "nothing is kept of what this session showed: its agent never began, or that is longer ago than `transcripts_days` of \
+            "there is no transcript of this session: its agent never began, or it expired by `transcripts_days` of \
              [retention] in the coordinator's .ralph.toml"
         );
     }
@@ -107,16 +107,16 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What followed the work of a task that is done.
+/// Events after the work of a finished task.
 #[derive(Default)]
 struct Since {
     verdict: Option<Transcript>,
-    /// The commands of the gate that ran last, with their times.
+    /// The commands of the gate's last run, with their times.
     gate: Option<String>,
     landed: Option<String>,
 }
 
-/// Puts the work of a task that is done in the place of its last session, and gives what followed.
+/// If the task is done, replaces its last session by its work, and returns what followed.
 async fn done_since(client: &Client, task: &str, last: &mut Transcript) -> anyhow::Result<Since> {
     let task = escape(task);
     let detail: TaskDetail = client.get(&format!("/tasks/{task}")).await?;
@@ -138,14 +138,14 @@ async fn done_since(client: &Client, task: &str, last: &mut Transcript) -> anyho
         .await;
     since.verdict = match work {
         Ok(work) => Some(std::mem::replace(last, work)),
-        // Of a task that a verifier alone worked on.
+        // For a task that had only a verifier.
         Err(error) if ApiError::refuses(&error) => None,
         Err(error) => return Err(error),
     };
     Ok(since)
 }
 
-/// A transcript for people, and what followed it.
+/// A transcript for people, with what followed it.
 fn page(transcript: &Transcript, since: &Since) -> String {
     let mut show = Show::new();
     let mut text = String::new();
@@ -169,14 +169,14 @@ async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCod
     let mut show = Show::new();
     let mut last_id: Option<String> = None;
     let mut announced: Option<String> = None;
-    let (mut answered, mut told) = (false, false);
+    let (mut answered, mut warned) = (false, false);
     loop {
         let broke_off = match client.events(path, last_id.as_deref()).await {
             Ok(mut events) => loop {
                 answered = true;
                 match events.next().await {
                     Ok(Some(event)) => {
-                        told = false;
+                        warned = false;
                         if event.id.is_some() {
                             last_id = event.id;
                         }
@@ -196,10 +196,10 @@ async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCod
             Err(error) => Some(error),
         };
         match broke_off {
-            // Nobody has answered yet: it may not be there at all.
+            // Nothing has responded yet, so there may be no such stream.
             Some(error) if !answered => return Err(error),
-            Some(error) if !told => {
-                told = true;
+            Some(error) if !warned => {
+                warned = true;
                 eprintln!("{error:#}; waiting for it");
             }
             _ => {}

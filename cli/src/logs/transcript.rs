@@ -1,4 +1,5 @@
-//! A transcript for people: the agent's text bright, thoughts dim, tool calls in cyan, errors red (SPEC 9.3).
+//! A transcript for people: the agent's text bright, thoughts dim, tool calls in cyan, errors red (SPEC
+//! 9.3).
 
 use ralph_api::view::TranscriptOf;
 use ralph_shared::sigil::ShownText;
@@ -8,23 +9,22 @@ use crate::terminal::color::{Paint, Tone, tame};
 use crate::terminal::plural::counted;
 use crate::terminal::table::clip;
 
-/// Columns of a tool's input.
+/// Displayed characters of a tool's input.
 const INPUT_WIDTH: usize = 160;
-/// Lines of a tool's output that are shown.
+/// Displayed lines of a tool's output.
 const OUTPUT_LINES: usize = 12;
 
-/// Text that grows: pieces of one text follow each other without a line between them.
+/// Renders a growing text; pieces of one text continue on the same line.
 #[derive(Debug)]
 pub struct Show {
     paint: Paint,
-    /// What the last piece was, when its line is still open.
+    /// Tone of the last piece, if its line is still open.
     open: Option<Tone>,
-    /// What the agent says, whose signs become words.
+    /// Replaces sigils in the agent's text by words.
     says: ShownText,
 }
 
 impl Show {
-    /// For standard output.
     pub fn new() -> Self {
         Self {
             paint: Paint::stdout(),
@@ -42,7 +42,7 @@ impl Show {
         }
     }
 
-    /// Says whose transcript follows.
+    /// A heading that names the session.
     pub fn head(&mut self, of: &TranscriptOf) -> String {
         let line = format!(
             "── {} attempt {} ({}) on {} ──",
@@ -51,17 +51,17 @@ impl Show {
         self.note(&line)
     }
 
-    /// A line of ours.
+    /// A line of our own.
     pub fn note(&mut self, line: &str) -> String {
         format!("{}{}\n", self.close(), self.paint.apply(Tone::Bright, line))
     }
 
-    /// What an entry adds.
+    /// The text that an entry adds.
     pub fn entry(&mut self, entry: &TranscriptEntry) -> String {
         match &entry.update {
             TranscriptUpdate::Text { text } => {
-                let said = self.says.push(text);
-                self.piece(Tone::Bright, &said)
+                let shown = self.says.push(text);
+                self.piece(Tone::Bright, &shown)
             }
             TranscriptUpdate::Thought { text } => {
                 let rest = self.says.finish();
@@ -80,15 +80,15 @@ impl Show {
                 output,
             } => {
                 let failed = status.as_deref() == Some("failed");
-                let mut said = String::new();
+                let mut text = String::new();
                 if title.is_some() || input.is_some() || failed {
                     let name = title.as_deref().unwrap_or(id);
-                    said.push_str(&self.call(name, input.as_deref(), failed));
+                    text.push_str(&self.call(name, input.as_deref(), failed));
                 }
                 if let Some(output) = output {
-                    said.push_str(&self.output(output, failed));
+                    text.push_str(&self.output(output, failed));
                 }
-                said
+                text
             }
             TranscriptUpdate::Plan { entries } => {
                 let lines = entries.iter().map(|entry| format!("plan: {entry}"));
@@ -110,7 +110,7 @@ impl Show {
             TranscriptUpdate::Note { text } => self.line(Tone::Warn, text),
             TranscriptUpdate::Dropped { count } => {
                 let entries = counted(*count, "entry was", "entries were");
-                let line = format!("{entries} not kept: the transcript reached its limit");
+                let line = format!("{entries} dropped: the transcript reached its limit");
                 self.line(Tone::Warn, &line)
             }
             TranscriptUpdate::Ended { how } => self.line(Tone::Dim, &format!("ended: {how}")),
@@ -121,25 +121,25 @@ impl Show {
     /// Ends an open line.
     pub fn close(&mut self) -> String {
         let rest = self.says.finish();
-        let mut said = self.piece(Tone::Bright, &rest);
+        let mut text = self.piece(Tone::Bright, &rest);
         if self.open.take().is_some() {
-            said.push('\n');
+            text.push('\n');
         }
-        said
+        text
     }
 
     fn piece(&mut self, tone: Tone, text: &str) -> String {
         if text.is_empty() {
             return String::new();
         }
-        let mut said = match self.open {
+        let mut shown = match self.open {
             Some(open) if open != tone => "\n".to_owned(),
             _ => String::new(),
         };
         let text = tame(text);
-        said.push_str(&self.paint.apply(tone, &text));
+        shown.push_str(&self.paint.apply(tone, &text));
         self.open = (!text.ends_with('\n')).then_some(tone);
-        said
+        shown
     }
 
     fn line(&mut self, tone: Tone, text: &str) -> String {
@@ -157,15 +157,15 @@ impl Show {
     fn output(&mut self, output: &str, failed: bool) -> String {
         let tone = if failed { Tone::Bad } else { Tone::Dim };
         let lines: Vec<&str> = output.lines().collect();
-        let left_out = lines.len().saturating_sub(OUTPUT_LINES);
-        let mut said = String::new();
-        if left_out > 0 {
-            said.push_str(&self.line(tone, &format!("  … {}", counted(left_out, "line", "lines"))));
+        let omitted = lines.len().saturating_sub(OUTPUT_LINES);
+        let mut shown = String::new();
+        if omitted > 0 {
+            shown.push_str(&self.line(tone, &format!("  … {}", counted(omitted, "line", "lines"))));
         }
-        for line in &lines[left_out..] {
-            said.push_str(&self.line(tone, &format!("  {line}")));
+        for line in &lines[omitted..] {
+            shown.push_str(&self.line(tone, &format!("  {line}")));
         }
-        said
+        shown
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_joined_and_the_rest_has_lines_of_its_own() {
+    fn text_pieces_share_a_line_and_other_entries_have_their_own() {
         let mut show = Show {
             paint: Paint::none(),
             open: None,
@@ -206,7 +206,7 @@ mod tests {
                 output: output.map(str::to_owned),
             })
         };
-        let said: String = [
+        let shown: String = [
             text("Let me "),
             text("look.\x1b[2J"),
             tool(None, None),
@@ -225,6 +225,6 @@ mod tests {
   such file
 ended: end_turn
 ";
-        assert_eq!(said, expected);
+        assert_eq!(shown, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! `config`: what is set, and where.
+//! `config`: the settings and their sources.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,9 +28,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Print the configuration, and the origin of each value
 ///
-/// A flag wins over a RALPH_* variable, that over .ralph.toml (here, or in a folder above), and the file over the default. Flags
-/// of other commands may be given to see what they change. What a coordinator reads is asked of the one that runs, secrets hidden.
-/// Workers on other machines have files of their own.
+/// Precedence: flag, RALPH_* variable, .ralph.toml (here, or in a folder above), default. Add flags of other
+/// commands to see their effect. Settings of a coordinator are those of the running one, with secrets
+/// hidden. Workers on other machines have their own files.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph config
@@ -41,16 +41,16 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 pub struct ConfigArgs {
     #[command(subcommand)]
     command: Option<ConfigCommand>,
-    /// Only these keys, or those of these tables
+    /// Only these keys, or keys of these tables
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
-    /// Ask no running coordinator: tell what one that starts here would read
+    /// Don't ask a running coordinator; show what one started here would read
     #[arg(long)]
     local: bool,
     /// Sessions that may run at once
     #[arg(long, env = "RALPH_MAX_PARALLEL", value_name = "N")]
     max_parallel: Option<i32>,
-    /// Retries of a task that doesn't say
+    /// Retries of a task that doesn't set its own
     #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
     max_retries: Option<i32>,
     /// Let no other session judge an attempt before it counts
@@ -61,7 +61,7 @@ pub struct ConfigArgs {
     #[arg(long, env = "RALPH_AVOID_CONFLICTS", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
           default_missing_value = "yes", value_parser = BoolishValueParser::new())]
     avoid_conflicts: Option<bool>,
-    /// How a finished feature comes into its base: ff, merge, squash, command
+    /// How a finished feature is merged into its base: ff, merge, squash, command
     #[arg(long, env = "RALPH_MERGE", value_name = "HOW")]
     merge: Option<String>,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub struct ConfigArgs {
     run: RunFlags,
 }
 
-/// What is done with the configuration besides printing it.
+/// Further actions on the configuration.
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     Trust(TrustArgs),
@@ -78,8 +78,9 @@ enum ConfigCommand {
 
 /// Trust a configuration file with its present content
 ///
-/// A `.ralph.toml` names programs to run and what confines them, and an agent may have written it. So Ralph obeys one that it finds
-/// here or in a folder above only after you trusted exactly this content. A file that RALPH_CONFIG names needs no further consent.
+/// A `.ralph.toml` names programs to run and how they are confined, and an agent may have written it. So
+/// Ralph obeys a file that it finds here or in a folder above only after you trusted exactly this content. A
+/// file that RALPH_CONFIG names needs no further consent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph config trust
@@ -89,7 +90,7 @@ enum ConfigCommand {
 struct TrustArgs {
     /// The file [default: .ralph.toml here or in a folder above]
     file: Option<PathBuf>,
-    /// Take your consent back
+    /// Withdraw your consent
     #[arg(long)]
     revoke: bool,
     /// List the files that you trust
@@ -130,7 +131,7 @@ fn trust(args: TrustArgs) -> anyhow::Result<ExitCode> {
     Config::read(&path)?;
     consents
         .grant(&path, &text)
-        .context("failed to keep your consent")?;
+        .context("failed to store your consent")?;
     eprintln!(
         "{} is trusted as it is now; trust it again after each change",
         path.display()
@@ -138,7 +139,6 @@ fn trust(args: TrustArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints it.
 pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode> {
     if let Some(ConfigCommand::Trust(args)) = args.command {
         return trust(args);
@@ -146,7 +146,7 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
     let path = Config::locate()?;
     let table = path.as_deref().map(read_table).transpose()?;
     if let Some(path) = &path {
-        // Says what is wrong with it, and warns of what nobody reads.
+        // Reports errors, and warns of unknown keys.
         Config::read(path)?;
         if !is_trusted(path)? {
             eprintln!(
@@ -196,7 +196,7 @@ async fn overlay_running(globals: &Globals, items: &mut [Setting]) {
         Ok(page) => page.items,
         Err(error) => {
             eprintln!(
-                "note: the coordinator at {url} doesn't tell what it has in force, so this is what is set here: {error:#}"
+                "note: the coordinator at {url} doesn't report its settings; these are the local ones: {error:#}"
             );
             return;
         }
@@ -207,14 +207,11 @@ async fn overlay_running(globals: &Globals, items: &mut [Setting]) {
         }
     }
     eprintln!(
-        "note: what a coordinator reads is as the one at {url} has it (--local: as this environment says)"
+        "note: settings of a coordinator are those of the one at {url} (--local shows those of this environment)"
     );
 }
 
-/// What a coordinator that was started with this command line reads.
-///
-/// # Errors
-/// When the file can't be read.
+/// Settings of a coordinator that was started with this command line.
 pub fn of_coordinator(subcommand: &str) -> anyhow::Result<Arc<[Setting]>> {
     let path = Config::locate()?;
     let table = path.as_deref().map(read_table).transpose()?;
@@ -229,11 +226,11 @@ pub fn is_trusted(path: &Path) -> anyhow::Result<bool> {
     Ok(Config::is_named() || Consents::of_user().has(path, &Config::text(path)?))
 }
 
-/// What this command's flags, or variables, say of a key.
+/// The value that this command's flags, or variables, give a key.
 fn given(key: &Key, matches: Option<&ArgMatches>) -> Option<Override> {
     let argument = key.flag.map(|flag| flag.replace('-', "_"));
     if let (Some(id), Some(matches)) = (argument.as_deref(), matches) {
-        // Not every flag is one of this command's.
+        // Only some keys have a flag of this command.
         let known = matches.try_contains_id(id).is_ok();
         let source = known.then(|| matches.value_source(id)).flatten();
         let words = || -> Vec<String> {

@@ -1,8 +1,8 @@
-//! The folder that everything of one machine's Ralph lives in: `--data DIR`, default `.ralph/`.
+//! Data folder of one machine's Ralph: `--data DIR`, default `.ralph/`.
 //!
-//! It is readable by its owner alone, held by one process at a time through a lock on `DIR/lock` (which the kernel releases
-//! however that process ends), and says in `DIR/layout.json` which version of the data it holds. Where it lies in a repository,
-//! its `.gitignore` keeps passwords and data out of commits.
+//! Only its owner can read it. One process at a time holds it through a lock on `DIR/lock`, which the kernel
+//! releases however that process ends. `DIR/layout.json` has the version of the data. In a repository, the
+//! folder's `.gitignore` excludes passwords and data from commits.
 //!
 //! ```text
 //! lock  layout.json  .gitignore  secrets/  postgres/  nats/  logs/  run/  api.json (address and token of a running `up`)
@@ -19,93 +19,85 @@ use std::process::{Command, Stdio};
 use ralph_shared::config::{UntrustedFile, ours};
 use serde::{Deserialize, Serialize};
 
-/// The folder's name where no `--data` is given.
+/// Default name of the folder, without `--data`.
 pub const DEFAULT_NAME: &str = ".ralph";
-/// The layout that this release reads and writes.
+/// The layout version of this release.
 const LAYOUT: u32 = 1;
 /// 192 bits, written as 48 hexadecimal digits.
 const SECRET_BYTES: usize = 24;
 const PUBLISHED: &str = "api.json";
-/// What git leaves out of commits where the folder lies in a repository: all but knowledge and features, which are for everyone.
+/// Git ignore rules for a data folder in a repository: everything except knowledge and features, which are
+/// shared.
 pub const IGNORED: &str = "/*\n!/knowledge/\n!/features/\n";
-/// Folders inside whose content is used and run.
+/// Folders whose content this release uses and runs.
 const USED: [&str; 6] = ["secrets", "logs", "run", "postgres", "nats", "workers"];
 
-/// Why a data folder can't be used.
+/// Why a data folder is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
-    /// Another process holds it.
+    /// Another process holds the folder.
     #[error(
         "the data folder {} is in use by {holder}; stop that one, or choose another folder with --data",
         path.display()
     )]
     InUse {
-        /// The folder.
         path: PathBuf,
-        /// "process N", as far as it is known.
+        /// "process N", as far as known.
         holder: String,
     },
-    /// Another release made it.
+    /// The folder has another release's layout.
     #[error(
         "the data folder {} has layout {found}, but this release reads layout {LAYOUT}; \
          use the release that made it, or choose another folder with --data",
         path.display()
     )]
     Layout {
-        /// The folder.
         path: PathBuf,
-        /// The layout that it has.
         found: u32,
     },
-    /// It holds something else, which should not be closed to other users.
+    /// The folder holds other files, which should stay accessible to other users.
     #[error(
-        "{} is not empty and is no data folder of Ralph; name a new or an empty folder with --data",
+        "{} is not empty and not a data folder of Ralph; name a new or an empty folder with --data",
         path.display()
     )]
     NotOurs {
-        /// The folder.
         path: PathBuf,
     },
-    /// Another user left it.
+    /// Another user owns the folder.
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
-    /// Others may enter a folder in it, so it was made by something else.
+    /// Other users may enter a folder in it, so another program made it.
     #[error(
-        "other users may enter {}, so no `up` made it; it may have come with the repository, and what is in it would be used and run: \
-         look at it and remove it, or close it with `chmod 700` if it is yours",
+        "other users may enter {}, so no `up` made it; it may have come with the repository, and its content would be used and run: \
+         check it and remove it, or close it with `chmod 700` if it is yours",
         path.display()
     )]
     CameAlong {
-        /// The folder.
         path: PathBuf,
     },
-    /// It stands among the files of a repository.
+    /// Files of the folder are tracked in a repository.
     #[error(
-        "git has {} among the files of the repository, so no `up` made it, and what is in it would be used and run: look at it and take \
+        "git tracks {} as a file of the repository, so no `up` made it, and its content would be used and run: check it and remove \
          it out of the repository, or choose another folder with --data",
         path.display()
     )]
     Tracked {
-        /// The file.
         path: PathBuf,
     },
-    /// Others can read what a running `up` keeps to its owner.
+    /// Other users can read a file that a running `up` keeps private.
     #[error(
         "{} can be read by other users, so no `up` wrote it; it may have come with the repository: remove it, or name the \
          coordinator with --url and RALPH_TOKEN",
         path.display()
     )]
     Open {
-        /// The file.
         path: PathBuf,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {
-        /// What was tried.
         action: &'static str,
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
@@ -124,7 +116,8 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Makes the folder if needed, closes it to other users, takes its lock, checks its layout, and has git ignore it.
+    /// Creates the folder if needed, makes it private, takes its lock, checks its layout, and adds git
+    /// ignore rules.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
         if !may_be_ours(path) {
             return Err(DataDirError::NotOurs {
@@ -137,7 +130,7 @@ impl DataDir {
         let lock = take_lock(&root)?;
         let data = Self { root, lock };
         data.check_layout()?;
-        data.have_ignored()?;
+        data.write_gitignore()?;
         for folder in ["secrets", "logs", "run"] {
             data.folder(folder)?;
         }
@@ -149,18 +142,17 @@ impl DataDir {
         &self.root
     }
 
-    /// A path inside the folder.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root.join(name)
     }
 
-    /// Where the output of the child `name` goes.
+    /// Log file of the child `name`.
     pub fn log(&self, name: &str) -> PathBuf {
         self.root.join("logs").join(format!("{name}.log"))
     }
 
-    /// A folder inside, made for its owner alone when missing. One that stands there open to others came from somewhere else: a
-    /// repository could bring along the git directories and passwords that are then used.
+    /// A folder inside, created private if missing. If other users can enter an existing one, it came from
+    /// elsewhere: a repository could include git directories and passwords that Ralph would then use.
     pub fn folder(&self, name: impl AsRef<Path>) -> Result<PathBuf, DataDirError> {
         let path = self.path(name);
         if fs::metadata(&path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0) {
@@ -170,7 +162,7 @@ impl DataDir {
         Ok(path)
     }
 
-    /// The secret of that name, generated when first asked for, the same ever after.
+    /// The secret of that name, generated on first use and then constant.
     pub fn secret(&self, name: &str) -> Result<String, DataDirError> {
         let path = self.root.join("secrets").join(name);
         match fs::read_to_string(&path) {
@@ -185,20 +177,20 @@ impl DataDir {
         }
     }
 
-    /// Lets commands find the API of this running `up` (SPEC 9.1).
+    /// Publishes the API's address, so that commands find this running `up` (SPEC 9.1).
     pub fn publish(&self, published: &Published) -> Result<(), DataDirError> {
         let path = self.path(PUBLISHED);
         let json = serde_json::to_vec_pretty(published).map_err(|e| io_error("write", &path)(e.into()))?;
         write_private(&path, &json)
     }
 
-    /// Takes the address back; nothing happens when there is none.
+    /// Removes the published address, if any.
     pub fn unpublish(&self) {
         let _ = fs::remove_file(self.path(PUBLISHED));
     }
 
-    /// Keeps what is secret or large out of commits; rules that stand already are somebody's choice.
-    fn have_ignored(&self) -> Result<(), DataDirError> {
+    /// Excludes secret and large files from commits; existing rules are somebody's choice.
+    fn write_gitignore(&self) -> Result<(), DataDirError> {
         let path = self.path(".gitignore");
         if path.exists() {
             return Ok(());
@@ -231,25 +223,26 @@ impl DataDir {
 
 impl Drop for DataDir {
     fn drop(&mut self) {
-        // Closing alone would leave the lock to a child that is just between fork and exec.
+        // Closing alone would leave the lock to a child between fork and exec.
         let _ = self.lock.unlock();
     }
 }
 
-/// Address and token of a running `up`, as it leaves them in its data folder.
+/// Address and token of a running `up`, as published in its data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
-    /// The base address of the HTTP API.
+    /// Base URL of the HTTP API.
     pub url: String,
     /// A bearer token with all roles.
     pub token: String,
-    /// Command of its workers' agent, where it was started with one.
+    /// Agent command of its workers, if `up` was started with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
 
 impl Published {
-    /// What the `up` of this data folder left; none when there is no such folder or nothing runs in it.
+    /// Reads the address that the `up` of this data folder published; `None` when the folder is missing or
+    /// nothing runs in it.
     pub fn read(data: &Path) -> Result<Option<Self>, DataDirError> {
         let path = data.join(PUBLISHED);
         match fs::read(&path) {
@@ -261,8 +254,9 @@ impl Published {
         }
     }
 
-    /// The same from the nearest `.ralph/` at or above `start` that an `up` holds. Commands send to that address what they are
-    /// told, so it has to be one that this user's `up` wrote: not another user's, nor a file that came with a repository.
+    /// Reads the address from the nearest `.ralph/` at or above `start` that an `up` holds. Commands send
+    /// their input to that address, so this user's `up` must have published it, not another user or a file
+    /// in a repository.
     pub fn find(start: &Path) -> Result<Option<Self>, DataDirError> {
         for folder in start.ancestors() {
             let data = folder.join(DEFAULT_NAME);
@@ -287,28 +281,29 @@ impl Published {
     }
 }
 
-/// The default data folder of a command: the nearest `.ralph/` at or above `start` that an `up` of this user has locked.
+/// The default data folder of a command: the nearest `.ralph/` at or above `start` that an `up` of this user
+/// has locked.
 pub fn find_running(start: &Path) -> Option<PathBuf> {
     let mut folders = start.ancestors().map(|folder| folder.join(DEFAULT_NAME));
     folders.find(|data| is_locked(data) && ours(data).is_ok())
 }
 
-/// The process that holds a data folder, if one does.
+/// The process that holds a data folder, if any.
 pub fn holder(data: &Path) -> Option<i32> {
     let pid = is_locked(data).then(|| fs::read_to_string(data.join("lock")).ok())?;
     pid?.trim().parse().ok()
 }
 
-/// Whether an `up` runs there. Its lock ends with its process, and no commit or archive can copy a lock.
+/// Whether an `up` runs there. The lock ends with its process, and no commit or archive can copy a lock.
 fn is_locked(data: &Path) -> bool {
     File::open(data.join("lock"))
         .is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Writes a file that only its owner can read, so that a reader sees the old content or the new, never a part.
+/// Atomically writes a file that only its owner can read.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataDirError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // A temporary file is born with mode 0600.
+    // A temporary file is created with mode 0600.
     let write = || {
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(content)?;
@@ -319,14 +314,15 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataDirError> {
     write().map_err(io_error("write", path))
 }
 
-/// A new folder, an empty one, one of that name, or one that this module made.
+/// Whether the folder is new, empty, of the default name, or made by this module.
 fn may_be_ours(path: &Path) -> bool {
     path.ends_with(DEFAULT_NAME)
         || path.join("lock").exists()
         || fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
 }
 
-/// Refuses folders that came with a repository. A clone's are as open as its user's mask lets them be, so modes alone don't tell.
+/// Refuses folders that came with a repository. Modes alone don't show that: those of a clone follow its
+/// user's umask.
 fn refuse_tracked(root: &Path) -> Result<(), DataDirError> {
     let Some(tree) = root.ancestors().find(|folder| folder.join(".git").exists()) else {
         return Ok(());
@@ -340,7 +336,7 @@ fn refuse_tracked(root: &Path) -> Result<(), DataDirError> {
         .current_dir(tree)
         .stdin(Stdio::null())
         .output();
-    // Where git can't be asked, modes are all there is to go by.
+    // Without git, only modes can be checked.
     let listed = listed.map(|output| output.stdout).unwrap_or_default();
     match listed.split(|byte| *byte == 0).find(|name| !name.is_empty()) {
         Some(name) => Err(DataDirError::Tracked {

@@ -1,16 +1,16 @@
-//! What `doctor` of `ralph-coordinator` prints.
+//! Output of `ralph-coordinator doctor`.
 
 use serde::Serialize;
 
-/// What came of one look.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Finding {
-    /// What was looked at.
+    /// Name of the check.
     pub check: &'static str,
     pub status: Status,
-    /// What was found.
+    /// The finding in words.
     pub found: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `init`: sets a repository up (SPEC 8).
+//! `init`: sets up a repository (SPEC 8).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,14 +15,14 @@ use crate::config::{KEYS, Unset};
 use crate::terminal::output::{self, Format};
 use crate::terminal::plural::counted;
 
-/// The configuration that is written, but for the keys that need no words of their own.
+/// The configuration file, without the keys that need no comment of their own.
 const CONFIG: &str = include_str!("ralph.toml");
-/// What a data folder here must not bring into commits; knowledge and features are for everyone.
+/// Ignore rules for a data folder in the repository; knowledge and features are shared.
 const IGNORED: [&str; 3] = [".ralph/*", "!.ralph/knowledge/", "!.ralph/features/"];
 
 /// Set up a repository: a commented .ralph.toml, a folder for skills, lines for .gitignore
 ///
-/// What stands already is left as it is; doing it again changes nothing.
+/// Existing files are left as they are; running this again changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph init
@@ -33,12 +33,12 @@ pub struct InitArgs {
     folder: PathBuf,
 }
 
-/// Does it, and tells what was done.
+/// Sets up the repository, and lists the changes.
 pub async fn run(globals: &Globals, args: InitArgs) -> anyhow::Result<ExitCode> {
     if !args.folder.is_dir() {
         let folder = args.folder.display();
         return Err(Usage(format!(
-            "there is no folder {folder}; name that of the repository"
+            "there is no folder {folder}; name the folder of the repository"
         ))
         .into());
     }
@@ -56,10 +56,10 @@ pub async fn run(globals: &Globals, args: InitArgs) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was done to set a repository up; nothing where everything stood.
+/// Changes made to set up a repository; empty if it was set up already.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct SetUp {
-    /// A line each.
+    /// One line per change.
     pub done: Vec<String>,
 }
 
@@ -80,16 +80,16 @@ fn set_up(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(done)
 }
 
-/// Every key of the file with its default, commented out: below the words of its table, those that have none of their own as they are
-/// listed by `config`.
+/// Every key of the file with its default, commented out. Keys of [`CONFIG`] come with its comments; the
+/// others follow as `config` lists them.
 fn configuration() -> String {
     let mut tables = tables();
     for key in KEYS.iter() {
-        // What has no table is no key of the file.
+        // Keys without a table are not keys of the file.
         let Some((table, name)) = key.name.split_once('.') else {
             continue;
         };
-        // Tables of a name of one's own have the keys of those without.
+        // Tables with a chosen name have the keys of the unnamed table.
         if name.contains("NAME")
             || KEYS
                 .iter()
@@ -105,14 +105,14 @@ fn configuration() -> String {
                 tables.len() - 1
             });
         let text = &mut tables[at].1;
-        let stands = |line: &str| {
+        let lists_key = |line: &str| {
             let rest = line.strip_prefix("#: ").and_then(|rest| rest.strip_prefix(name));
             rest.is_some_and(|rest| rest.starts_with([' ', '.']))
         };
-        if text.lines().any(stands) {
+        if text.lines().any(lists_key) {
             continue;
         }
-        // A table that is shown on one line can't be added to by another.
+        // Another line can't add to an inline table.
         let inline = name
             .split_once('.')
             .is_some_and(|(table, _)| text.contains(&format!("#: {table} = {{")));
@@ -127,7 +127,7 @@ fn configuration() -> String {
     texts.join("\n\n") + "\n"
 }
 
-/// The tables of the file and their texts; first what stands in none.
+/// The tables of the file with their text; first the text before all tables.
 fn tables() -> Vec<(&'static str, String)> {
     let mut tables = vec![("", String::new())];
     for line in CONFIG.lines() {
@@ -139,13 +139,13 @@ fn tables() -> Vec<(&'static str, String)> {
             text.push('\n');
         }
     }
-    // What stands in front of a table are its words.
+    // The comment before a table belongs to the table.
     for at in 1..tables.len() {
         let before = tables[at - 1].1.trim_end().to_owned();
-        let words = before.rsplit_once("\n\n").map_or(0, |(kept, _)| kept.len() + 2);
-        let (kept, words) = before.split_at(words);
+        let words = before.rsplit_once("\n\n").map_or(0, |(body, _)| body.len() + 2);
+        let (body, words) = before.split_at(words);
         let words = format!("{}\n{}", words.trim_end(), tables[at].1);
-        tables[at - 1].1 = kept.trim_end().to_owned() + "\n";
+        tables[at - 1].1 = body.trim_end().to_owned() + "\n";
         tables[at].1 = words;
     }
     tables
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_is_what_the_data_folder_says_itself() {
+    fn init_ignores_the_same_paths_as_the_data_folder() {
         let inside: Vec<String> = datadir::IGNORED
             .lines()
             .map(|line| line.replacen('/', ".ralph/", 1))
@@ -234,24 +234,24 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_the_written_file_is_known_when_it_is_uncommented() {
+    fn the_written_file_lists_all_keys_and_parses_when_uncommented() {
         let written = configuration();
         for key in KEYS.iter().filter(|key| !key.name.contains("NAME")) {
             let Some((table, name)) = key.name.split_once('.') else {
                 continue;
             };
             let first = name.split('.').next().unwrap();
-            let told = [
+            let prefixes = [
                 format!("#: {name} = "),
                 format!("# {name}: "),
                 format!("#: {first}."),
                 format!("#: {first} = "),
             ];
-            let stands = told
+            let is_listed = prefixes
                 .iter()
                 .any(|start| written.lines().any(|line| line.starts_with(start)));
             assert!(
-                stands && written.contains(&format!("[{table}]")),
+                is_listed && written.contains(&format!("[{table}]")),
                 "{} is missing:\n{written}",
                 key.name
             );

@@ -1,4 +1,4 @@
-//! What is on this machine: its configuration, the data folder of an `up`, our programs.
+//! This machine: its configuration, the data folder of an `up`, and our programs.
 
 pub mod config;
 pub mod datadir;

@@ -13,8 +13,8 @@ use crate::terminal::output;
 
 /// Print a link that opens the page in a browser, logged in
 ///
-/// It works once, within five minutes. In the page you may do what the token may that the link is made with: that of the running `up`,
-/// or RALPH_TOKEN. A session there lasts seven days.
+/// The link works once, within five minutes. The page has the rights of the token that made the link: that
+/// of the running `up`, or RALPH_TOKEN. The login lasts seven days.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph open
@@ -24,14 +24,13 @@ pub struct OpenArgs {}
 /// A link that logs a browser in.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Link {
-    /// It is told only here.
+    /// Shown only once.
     pub url: String,
-    /// From when on it logs nobody in.
+    /// Expiry of the link.
     #[serde(with = "time::serde::rfc3339")]
     pub expires_at: time::OffsetDateTime,
 }
 
-/// Prints it.
 pub async fn run(globals: &Globals, _: OpenArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let login: CreatedLogin = client.post("/logins", &json!({})).await?;

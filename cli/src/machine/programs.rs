@@ -1,10 +1,9 @@
-//! Where our own programs are.
+//! Finds our own programs.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 
-/// The coordinator and the worker.
 #[derive(Debug, Clone)]
 pub struct Programs {
     /// This program.
@@ -14,10 +13,6 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds them.
-    ///
-    /// # Errors
-    /// When there is no worker.
     pub fn find() -> anyhow::Result<Self> {
         let coordinator = std::env::current_exe().context("failed to find this program's own file")?;
         let beside = coordinator.parent().map(|folder| folder.join("ralph-worker"));

@@ -1,4 +1,4 @@
-//! Flags of `serve` of `ralph-coordinator`: `config` says what they change.
+//! Flags of `ralph-coordinator serve`, which `config` accepts too.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,17 +7,18 @@ use clap::Args;
 
 /// Run one coordinator: the HTTP API and the loops that move tasks
 ///
-/// It needs a Postgres (DATABASE_URL) and a NATS server with JetStream (NATS_URL); several may run on the same two.
+/// This needs a Postgres (DATABASE_URL) and a NATS server with JetStream (NATS_URL); several coordinators
+/// may share both.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   DATABASE_URL=postgres://… NATS_URL=nats://… ralph-coordinator serve
   ralph-coordinator serve --listen 127.0.0.1:8080 --token-file /run/secrets/ralph-token
 
 Addresses with passwords are read from the environment alone, since arguments can be seen by others; NAME_FILE names a file with the
-value of NAME. docs/connections.md tells of TLS and logins. A server that is away is waited for. RALPH_LOG says what is logged:
+value of NAME. docs/connections.md describes TLS and logins. The coordinator waits for unavailable servers. RALPH_LOG sets the log filter:
 `debug`, or `info,ralph_coordinator::flow=debug`; RALPH_LOG_FORMAT=json logs lines of JSON.")]
 pub struct ServeArgs {
-    /// Where the HTTP API listens
+    /// Address of the HTTP API
     #[arg(
         long,
         env = "RALPH_LISTEN",
@@ -25,16 +26,17 @@ pub struct ServeArgs {
         value_name = "ADDR"
     )]
     pub listen: SocketAddr,
-    /// File with a token that may do everything
+    /// File with a token for all operations
     #[arg(long, env = "RALPH_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// File with a token that may only look, for what asks for /metrics
+    /// File with a read-only token, for example for scraping /metrics
     #[arg(long, env = "RALPH_READ_TOKEN_FILE", value_name = "FILE")]
     pub read_token_file: Option<PathBuf>,
-    /// Where /healthz and /readyz are answered as well, apart from the API [default: nowhere]
+    /// Another address that serves /healthz and /readyz [default: none]
     #[arg(long, env = "RALPH_HEALTH_LISTEN", value_name = "ADDR")]
     pub health_listen: Option<SocketAddr>,
-    /// Connections to Postgres, at most; from 4 on some are kept for heartbeats, from 12 on some for claims and reports
+    /// Connections to Postgres, at most; from 4 on some are reserved for heartbeats, from 12 on some for
+    /// claims and reports
     #[arg(long, env = "RALPH_DB_CONNECTIONS", default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub db_connections: u32,
     /// Prefix of all NATS names, so that two systems can share a server
@@ -45,7 +47,7 @@ pub struct ServeArgs {
         value_name = "PREFIX"
     )]
     pub subject_prefix: String,
-    /// Bring the schema to this release first
+    /// Migrate the schema to this release first
     #[arg(long)]
     pub migrate: bool,
 }

@@ -24,22 +24,24 @@ use crate::git::paths::first_symlink;
 use crate::terminal::output;
 use crate::terminal::plural::counted;
 
-/// Entries that are sent at once, and what they may take: a request has room for four times as much. Bytes.
+/// Entries per request.
 const TOGETHER: usize = 2_000;
-/// The first and the last pause before a part is sent again; each is twice the one before.
+/// The first and the last pause before a resend; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(16);
+/// Size of the entries of a request, which may be four times as large. Bytes.
 const PART_BYTES: usize = 16 * 1024 * 1024;
-/// Files that one folder gets at most.
+/// Files per folder, at most.
 const MAX_FILES: usize = 100_000;
-/// The learnings of a folder. No Markdown: a repository's own files of knowledge are, and these aren't facts about the project.
+/// The learnings of a folder. They are not Markdown, because Markdown files are a repository's knowledge,
+/// and learnings are no facts about the project.
 const LEARNINGS: &str = "learnings.jsonl";
 const LINE: &str = "{id, date, title, body, paths, tags}";
 
-/// Where to.
+/// Destination of an export.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// The folder; made if need be
+    /// The folder; created if missing
     #[arg(default_value = ".ralph/knowledge")]
     folder: PathBuf,
     #[command(flatten)]
@@ -55,7 +57,7 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
     let folder = &args.folder;
     if let Some(link) = first_symlink(folder) {
         return Err(Usage(format!(
-            "{} is a link, so nothing is written to {}: name the folder that it leads to, if that is meant",
+            "{} is a link, so nothing is written to {}: name the link's target if you mean that",
             link.display(),
             folder.display()
         ))
@@ -64,7 +66,7 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("failed to make the folder {}", folder.display()))?;
     let mut taken = HashSet::new();
-    // What agents left beside people's words of the same title would be read again as a later version of these.
+    // An import would read an agent's entry with the title of a person's entry as a later version of it.
     let is_agents = |entry: &MemoryView| matches!(entry.origin.as_str(), "attempt" | "distilled");
     let peoples: HashSet<String> = page
         .items
@@ -94,18 +96,18 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
         replace(&path, &file.text()).with_context(|| format!("failed to write {}", path.display()))?;
     }
     let path = folder.join(LEARNINGS);
-    // One that an earlier export left would bring back what was hidden since.
+    // An outdated file would restore entries that have been hidden since.
     if !learnings.items.is_empty() || path.exists() {
         let text = learnings_text(&learnings.items)?;
         replace(&path, &text).with_context(|| format!("failed to write {}", path.display()))?;
     }
     page.items.extend(learnings.items);
     let written = counted(page.items.len(), "entry", "entries");
-    let told = format!("{written} written to {}\n", folder.display());
-    output::answer(globals.output, &page, &told)
+    let text = format!("{written} written to {}\n", folder.display());
+    output::answer(globals.output, &page, &text)
 }
 
-/// Learnings as lines, each under the name by which an import knows it again, in an order that doesn't depend on the memory that they are in.
+/// Learnings as lines, in a stable order. Each has the id by which an import recognizes it.
 fn learnings_text(learnings: &[MemoryView]) -> serde_json::Result<String> {
     let mut lines: Vec<ImportLine> = learnings
         .iter()
@@ -115,7 +117,7 @@ fn learnings_text(learnings: &[MemoryView]) -> serde_json::Result<String> {
             title: entry.title.clone(),
             body: entry.body.clone(),
             paths: entry.paths.clone(),
-            // As they are read.
+            // Normalized as on reading.
             tags: entry.tags.iter().map(|tag| tag.to_lowercase()).collect(),
             kind: Kind::Learning,
             category: entry.category.clone(),
@@ -131,11 +133,11 @@ fn learnings_text(learnings: &[MemoryView]) -> serde_json::Result<String> {
     Ok(text)
 }
 
-/// Puts a file in the place of whatever has its name: where that is a link, what it leads to stays as it is.
+/// Replaces a file. If the path is a link, replaces the link, and leaves its target unchanged.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
-        // As of any new file: the user's mask decides who else may read it.
+        // As for any new file, the user's umask decides who else may read it.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
@@ -143,11 +145,11 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where from.
+/// Source of an import.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// JSON lines of {id, date, title, body, paths, tags}, or a folder of Markdown files with front matter and of such lines in
-    /// learnings.jsonl; a date is RFC 3339 or YYYY-MM-DD
+    /// JSON lines of {id, date, title, body, paths, tags}, or a folder of Markdown files with front matter
+    /// and of such lines in learnings.jsonl; a date is RFC 3339 or YYYY-MM-DD
     from: PathBuf,
     #[command(flatten)]
     repo: RepoArgs,
@@ -180,22 +182,22 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
             eprintln!("{sent} of {} sent", counted(lines.len(), "entry", "entries"));
         }
     }
-    let told = format!(
-        "{} imported, {} left alone (imported before, or changed by a person since)\n",
+    let text = format!(
+        "{} imported, {} skipped (imported before, or changed by a person since)\n",
         counted(imported.imported, "entry", "entries"),
         imported.known
     );
-    output::answer(globals.output, &imported, &told)
+    output::answer(globals.output, &imported, &text)
 }
 
-/// Sends a part again while the coordinator is away or busy: a part that arrived is known, and makes nothing new.
-/// One that never answered is left alone.
+/// Sends a part, with retries while the coordinator is unavailable or busy. The coordinator recognizes a
+/// part that has arrived. A coordinator that has never responded gets no retry.
 async fn post(client: &Client, body: &ImportMemory, has_answered: bool) -> anyhow::Result<Imported> {
     let mut pause = FIRST_PAUSE;
     loop {
         match client.post("/memory/import", body).await {
             Err(error) if has_answered && is_passing(&error) && pause <= LAST_PAUSE => {
-                eprintln!("{error:#}; again in {} s", pause.as_secs());
+                eprintln!("{error:#}; retrying in {} s", pause.as_secs());
                 tokio::time::sleep(pause).await;
                 pause *= 2;
             }
@@ -204,7 +206,8 @@ async fn post(client: &Client, body: &ImportMemory, has_answered: bool) -> anyho
     }
 }
 
-/// Lines in parts of at most so many, and of so many bytes; one that is larger by itself is a part.
+/// Splits lines into parts of at most `most` lines and `most_bytes` bytes; a larger line is a part of its
+/// own.
 fn parts(lines: &[ImportLine], most: usize, most_bytes: usize) -> Vec<&[ImportLine]> {
     let (mut parts, mut start, mut size_bytes) = (Vec::new(), 0, 0);
     for (at, line) in lines.iter().enumerate() {
@@ -221,7 +224,8 @@ fn parts(lines: &[ImportLine], most: usize, most_bytes: usize) -> Vec<&[ImportLi
     parts
 }
 
-/// The knowledge files of a folder and its sub-folders, and its learnings; what is neither is passed over with a message.
+/// Reads the knowledge files of a folder and its subfolders, and its learnings; skips other files with a
+/// message.
 fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut folders = vec![path.to_owned()];
@@ -230,7 +234,7 @@ fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
         for entry in std::fs::read_dir(&folder).with_context(unread)? {
             let entry = entry.with_context(unread)?;
             let file = entry.path();
-            // A link may lead anywhere, and back.
+            // Links are not followed: they may leave the folder, or form a cycle.
             if entry.file_type().with_context(unread)?.is_dir() {
                 folders.push(file);
             } else if file.extension().is_some_and(|ending| ending == "md") {
@@ -244,14 +248,14 @@ fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
         let text = match read_text(&file, LARGE_BYTES) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
-                eprintln!("{} is passed over: {error}", file.display());
+                eprintln!("{} is skipped: {error}", file.display());
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
         match KnowledgeFile::parse(&text) {
             Ok(knowledge) => lines.push(ImportLine {
-                // A file that was edited is a new entry, which takes the place of the old one.
+                // An edited file is a new entry, which replaces the old one.
                 id: format!("file:{}", ralph_shared::wire::sha256_hex(text.as_bytes())),
                 date: knowledge.created_at.unwrap_or_else(OffsetDateTime::now_utc),
                 title: knowledge.title,
@@ -262,7 +266,7 @@ fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
                 category: None,
                 feature: knowledge.feature,
             }),
-            Err(why) => eprintln!("{} is passed over: {why}", file.display()),
+            Err(why) => eprintln!("{} is skipped: {why}", file.display()),
         }
     }
     let learnings = path.join(LEARNINGS);
@@ -277,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_has_room_in_a_request() {
+    fn parts_respect_both_limits() {
         let line = |body: usize| ImportLine {
             id: String::new(),
             date: OffsetDateTime::UNIX_EPOCH,

@@ -15,19 +15,19 @@ use crate::terminal::pager;
 use crate::terminal::plural::counted;
 use crate::terminal::table::Table;
 
-/// Which entries.
+/// Filters of a list.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Those as well that are in quarantine, hidden or replaced
+    /// Include entries that are in quarantine, hidden or replaced
     #[arg(long)]
     all: bool,
-    /// Only one kind
+    /// Only entries of this kind
     #[arg(long, value_enum)]
     kind: Option<EntryKindArg>,
-    /// Entries, at most
+    /// At most this many entries
     #[arg(long, default_value_t = 100, value_name = "N")]
     limit: usize,
-    /// Of every repository
+    /// Entries of all repositories
     #[arg(long)]
     everywhere: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ fn table(entries: &[MemoryView], wide: bool) -> Table {
     heads.push("TEXT");
     let mut table = Table::new(
         heads,
-        "nothing is remembered here; sessions leave learnings and knowledge, `memory import` reads files",
+        "no entries; sessions add learnings and knowledge, and `memory import` reads files",
     );
     for entry in entries {
         let mut row = vec![
@@ -91,10 +91,10 @@ fn head(entry: &MemoryView) -> &str {
 pub async fn show(globals: &Globals, entry: &str) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let entry: MemoryView = client.get(&format!("/memory/{}", escape(entry))).await?;
-    tell(globals, &entry).await
+    print_entry(globals, &entry).await
 }
 
-/// An outside model and how far it has come.
+/// State of an external model.
 fn embeddings(model: &EmbeddingsView) -> String {
     let mut state = format!(
         "{} got its vectors, {}",
@@ -109,13 +109,13 @@ fn embeddings(model: &EmbeddingsView) -> String {
         state += &format!(", {memories} calibrated");
     }
     if let Some(why) = &model.trouble {
-        state += &format!("; left alone for a while, and the memory works without it: {why}");
+        state += &format!("; paused for a while, and memory works without it: {why}");
     }
     tame(&format!("{:<14}{}: {state}\n", "embeddings", model.model))
 }
 
 /// Prints an entry.
-pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> {
+pub(super) async fn print_entry(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> {
     if globals.output == Format::Json {
         return output::json(entry);
     }
@@ -154,21 +154,21 @@ pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Resul
     let doubt = entry.doubted_by.as_ref();
     line(
         "in doubt",
-        doubt.map(|id| format!("it repeats {id}, which was revoked; `memory restore` lets it out")),
+        doubt.map(|id| format!("it repeats {id}, which was revoked; `memory restore` releases it")),
     );
     if entry.witnesses > 0 {
         let further = counted(entry.witnesses, "further attempt", "further attempts");
         line("confirmed", Some(format!("by {further}")));
     }
     for one in &entry.family {
-        let told = format!("{} {} [{}] {}", one.relation, one.id, one.status, one.title);
-        line("", Some(told));
+        let text = format!("{} {} [{}] {}", one.relation, one.id, one.status, one.title);
+        line("", Some(text));
     }
     let text = tame(&format!("{}\n\n{}\n", lines.join("\n"), entry.body));
     pager::show(globals, &text).await
 }
 
-/// Tells what an attempt's prompt was chosen from.
+/// Shows the candidates for the memory in an attempt's prompt.
 pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
@@ -179,8 +179,8 @@ pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> any
         return output::json(&explained);
     }
     let memory = match explained.held_out {
-        None => "the memory of other tasks had nothing for it",
-        Some(true) => "held out: it was shown nothing of other tasks, to measure what memory is worth",
+        None => "the memory of other tasks had no match",
+        Some(true) => "held out: it got no memory of other tasks, to measure the effect of memory",
         Some(false) => "it had memory of other tasks",
     };
     let mut text = format!(
@@ -204,7 +204,7 @@ pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> any
     pager::show(globals, &text).await
 }
 
-/// What became of a prompt's sections, a line each.
+/// The sections of a prompt with their sizes, a line each.
 fn sections(sections: &[SectionView]) -> String {
     let line = |one: &SectionView| {
         format!(
@@ -215,7 +215,7 @@ fn sections(sections: &[SectionView]) -> String {
     sections.iter().map(line).collect()
 }
 
-/// How many entries have each state, in a line or two.
+/// Number of entries by state, in a line or two.
 fn fates_line(fates: &Fates) -> String {
     let words = [
         ("live", "live"),
@@ -224,10 +224,10 @@ fn fates_line(fates: &Fates) -> String {
         ("superseded", "replaced"),
         ("pruned", "hidden by people"),
         ("pruned_unused", "hidden as unused"),
-        ("pruned_full", "hidden for want of room"),
+        ("pruned_full", "hidden when memory was full"),
         ("pruned_stale", "hidden with their files"),
-        ("pruned_revoked", "taken back"),
-        ("pruned_purged", "hidden with what replaced them"),
+        ("pruned_revoked", "revoked"),
+        ("pruned_purged", "hidden with their replacements"),
     ];
     let counts: Vec<String> = words
         .iter()
@@ -249,7 +249,7 @@ fn fates_line(fates: &Fates) -> String {
     text
 }
 
-/// The lift in words, with what tasks took, and what is switched off.
+/// The lift in words, with the resources of tasks, and repositories with memory switched off.
 fn worth(report: &MemoryReport) -> String {
     let mut text = match report.lift {
         Some(lift) => format!(
@@ -302,7 +302,7 @@ fn worth(report: &MemoryReport) -> String {
     text
 }
 
-/// Tells what memory is worth.
+/// Shows the effect of memory.
 pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let query = if all {

@@ -10,10 +10,10 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::args::usage::Usage;
 
-/// Reads a file of JSON lines, each of this `shape`; blank lines are none.
+/// Reads a file of JSON lines, each of this `shape`; skips blank lines.
 ///
 /// # Errors
-/// When it can't be read, or a line is something else: then its number is said.
+/// When the file is unreadable, or a line is invalid; the error has its number.
 pub fn read<T: DeserializeOwned>(path: &Path, shape: &str) -> anyhow::Result<Vec<T>> {
     let text = file::read_text(path, file::LARGE_BYTES)?;
     text.lines()
@@ -28,7 +28,7 @@ pub fn read<T: DeserializeOwned>(path: &Path, shape: &str) -> anyhow::Result<Vec
         .collect()
 }
 
-/// What a line says. Its `date` may be a day alone: then it is the beginning of that day in UTC.
+/// Parses a line. Its `date` may be a day, which means the start of that day in UTC.
 fn item<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     let mut value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     if let Some(Value::String(date)) = value.get_mut("date") {

@@ -1,4 +1,4 @@
-//! `memory …`: what iterations left for later ones.
+//! `memory …`: learnings and knowledge of earlier iterations.
 
 mod files;
 mod inspect;
@@ -53,7 +53,8 @@ pub enum MemoryCommand {
     Prune(put::PruneArgs),
     /// Restore hidden and doubted entries: all named ones, or none
     ///
-    /// What was taken back with its attempt or replaced stays hidden. What is about files that are gone is shown once they are back.
+    /// Entries that were revoked with their attempt, or replaced, stay hidden. Entries about missing files
+    /// are shown again once those are back.
     #[command(after_help = "Example:
   ralph memory restore l-9f2c k-41aa")]
     Restore {
@@ -79,13 +80,13 @@ Examples:
     },
     /// Revoke all entries of an attempt, and all that were distilled from them
     ///
-    /// What later attempts copied from them goes back to quarantine; what else these left is listed.
+    /// Copies of them by later attempts go back to quarantine; other entries of these attempts are listed.
     #[command(after_help = "Example:
   ralph memory revoke t-9f2c --attempt 2")]
     Revoke {
         /// Id of the task, or its beginning
         task: String,
-        /// Which attempt; the last session when it isn't given
+        /// Number of the attempt; by default the last session
         #[arg(long, value_name = "N")]
         attempt: Option<i32>,
     },
@@ -104,13 +105,13 @@ Examples:
     Explain {
         /// Id of the task, or its beginning
         task: String,
-        /// Which attempt; the last session when it isn't given
+        /// Number of the attempt; by default the last session
         #[arg(long, value_name = "N")]
         attempt: Option<i32>,
     },
-    /// Switch a memory on again that was switched off because it hurt
+    /// Switch memory on again after it was switched off because it hurt
     ///
-    /// Its attempts are compared anew from then on.
+    /// The comparison of its attempts starts anew.
     #[command(after_help = "Example:
   ralph memory resume --repo NAME")]
     Resume {
@@ -121,7 +122,7 @@ Examples:
     #[command(after_help = "Example:
   ralph memory report")]
     Report {
-        /// Of all repositories together
+        /// All repositories together
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -129,7 +130,7 @@ Examples:
     },
 }
 
-/// Whose memory.
+/// The repository.
 #[derive(Debug, Args)]
 pub struct RepoArgs {
     /// Address, path or name of the repository [default: the one of this folder]
@@ -138,7 +139,7 @@ pub struct RepoArgs {
 }
 
 impl RepoArgs {
-    /// The repository's identity. Outside of any repository it is that of features without one.
+    /// The repository's identity. Outside of any repository, that of features without one.
     async fn identity(&self) -> anyhow::Result<String> {
         identity(self.repo.as_deref()).await
     }
@@ -147,7 +148,7 @@ impl RepoArgs {
 /// Kinds of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum EntryKindArg {
-    /// What helps to do such tasks
+    /// Advice for tasks of a kind
     Learning,
     /// Facts about the project
     Knowledge,
@@ -162,14 +163,14 @@ impl From<EntryKindArg> for Kind {
     }
 }
 
-/// Parts of the memory that can be asked.
+/// Parts of the memory that can be searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum KindArg {
-    /// What helps to do such tasks
+    /// Advice for tasks of a kind
     Learning,
     /// Facts about the project
     Knowledge,
-    /// What happened in iterations of earlier runs
+    /// Events of iterations of earlier runs
     Journal,
 }
 

@@ -8,7 +8,7 @@ use ralph_api::body::{
 use ralph_api::view::MemoryView;
 use ralph_shared::file;
 
-use super::inspect::tell;
+use super::inspect::print_entry;
 use super::{EntryKindArg, RepoArgs};
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
@@ -17,24 +17,25 @@ use crate::terminal::confirm::confirm;
 use crate::terminal::output;
 use crate::terminal::plural::counted;
 
-/// What is added.
+/// A new entry.
 #[derive(Debug, Args)]
 pub struct AddArgs {
-    /// What is so; `-` reads standard input
+    /// The text; `-` reads standard input
     text: String,
-    /// What kind of entry
+    /// Kind of the entry
     #[arg(long, value_enum, default_value_t = EntryKindArg::Learning)]
     kind: EntryKindArg,
-    /// Of a learning: success_pattern, pitfall, tool_usage, code_structure, testing_strategy, debugging_technique, …
+    /// Category of a learning: success_pattern, pitfall, tool_usage, code_structure, testing_strategy,
+    /// debugging_technique, …
     #[arg(long)]
     category: Option<String>,
     /// Short title; a knowledge entry needs one
     #[arg(long, default_value = "")]
     title: String,
-    /// Keywords with commas between them
+    /// Keywords, separated by commas
     #[arg(long, value_delimiter = ',')]
     tags: Vec<String>,
-    /// Files that it is about, with commas between them
+    /// Files that the entry is about, separated by commas
     #[arg(long, value_delimiter = ',')]
     paths: Vec<String>,
     #[command(flatten)]
@@ -53,23 +54,23 @@ pub async fn add(globals: &Globals, args: AddArgs) -> anyhow::Result<()> {
         paths: args.paths,
     };
     let entry: MemoryView = client.post("/memory", &body).await?;
-    tell(globals, &entry).await
+    print_entry(globals, &entry).await
 }
 
-/// What is changed.
+/// Changes to an entry.
 #[derive(Debug, Args)]
 pub struct EditArgs {
     /// Id of the entry, or its beginning
     entry: String,
-    /// What it says from now on; `-` reads standard input
+    /// New text; `-` reads standard input
     text: Option<String>,
-    /// Its title
+    /// New title
     #[arg(long)]
     title: Option<String>,
-    /// Its category, of a learning
+    /// New category of a learning
     #[arg(long)]
     category: Option<String>,
-    /// All of its keywords, with commas between them
+    /// New keywords, separated by commas; they replace all present ones
     #[arg(long, value_delimiter = ',')]
     tags: Option<Vec<String>>,
 }
@@ -85,18 +86,18 @@ pub async fn edit(globals: &Globals, args: EditArgs) -> anyhow::Result<()> {
     let entry: MemoryView = client
         .post(&format!("/memory/{}/edit", escape(&args.entry)), &edit)
         .await?;
-    tell(globals, &entry).await
+    print_entry(globals, &entry).await
 }
 
-/// What is hidden.
+/// Entries to hide.
 #[derive(Debug, Args)]
 pub struct PruneArgs {
     /// Ids of entries, or their beginnings
     entries: Vec<String>,
-    /// Entries of the repository that are older than so many days and were not shown for as long
+    /// Entries of the repository that are older than this many days and have not been shown in that time
     #[arg(long, value_name = "DAYS")]
     unused_days: Option<f64>,
-    /// Only say how many
+    /// Only report how many
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -105,7 +106,7 @@ pub struct PruneArgs {
 
 pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
     if args.entries.is_empty() && args.unused_days.is_none() {
-        let which = "which entries? Name some by their ids, or `--unused-days DAYS` for those that nobody used for so long";
+        let which = "which entries? Name their ids, or give `--unused-days DAYS` for entries unused that long";
         return Err(Usage(which.to_owned()).into());
     }
     let client = Client::find(globals)?;
@@ -119,23 +120,23 @@ pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
         unused_days: args.unused_days,
         dry_run: args.dry_run,
     };
-    let taken: RetractResult = client.post("/memory/prune", &body).await?;
+    let result: RetractResult = client.post("/memory/prune", &body).await?;
     let word = if args.dry_run { "would be hidden" } else { "hidden" };
-    print_result(globals, taken, word)
+    print_result(globals, result, word)
 }
 
 pub async fn restore(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
-    let taken: RetractResult = client.post("/memory/restore", &RestoreMemory { ids }).await?;
-    print_result(globals, taken, "restored")
+    let result: RetractResult = client.post("/memory/restore", &RestoreMemory { ids }).await?;
+    print_result(globals, result, "restored")
 }
 
 pub async fn resume(globals: &Globals, repo: &RepoArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let repo = repo.identity().await?;
     let done: Done = client.post("/memory/resume", &ResumeMemory { repo }).await?;
-    let told = "the memory is shown to sessions again, and its attempts are compared anew\n";
-    output::answer(globals.output, &done, told)
+    let text = "sessions get memory again, and the comparison of attempts starts anew\n";
+    output::answer(globals.output, &done, text)
 }
 
 pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Result<()> {
@@ -145,40 +146,40 @@ pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Re
         yes,
     )?;
     let purged: Purged = client.post("/memory/purge", &PurgeMemory { ids }).await?;
-    let told = format!(
+    let text = format!(
         "{} deleted, with {} that had shown them\n",
         counted(purged.entries, "entry", "entries"),
         counted(purged.prompts, "prompt", "prompts")
     );
-    output::answer(globals.output, &purged, &told)
+    output::answer(globals.output, &purged, &text)
 }
 
 pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
     let path = format!("/tasks/{}/memory/revoke{query}", escape(task));
-    let taken: RevokedMemory = client.post(&path, &CommandOptions::default()).await?;
-    output::answer(globals.output, &taken, &spread(&taken))
+    let revoked: RevokedMemory = client.post(&path, &CommandOptions::default()).await?;
+    output::answer(globals.output, &revoked, &spread(&revoked))
 }
 
-/// What was taken back, and where else it was found.
-fn spread(taken: &RevokedMemory) -> String {
+/// The revoked entries, and further places where they occur.
+fn spread(revoked: &RevokedMemory) -> String {
     let mut text = format!(
-        "{} taken back, with its notes and its journal entry\n",
-        counted(taken.entries, "entry", "entries")
+        "{} revoked, with the attempt's notes and journal entry\n",
+        counted(revoked.entries, "entry", "entries")
     );
     for (ids, what) in [
         (
-            &taken.quarantined,
-            "repeat it and are in quarantine; `memory restore` lets them out",
+            &revoked.quarantined,
+            "repeat it and are in quarantine; `memory restore` releases them",
         ),
         (
-            &taken.to_check,
-            "came from attempts that were shown it; look at them with `memory show`",
+            &revoked.to_check,
+            "came from attempts that saw it; check them with `memory show`",
         ),
         (
-            &taken.journals,
-            "are sessions whose journal quotes it, which is shown to nobody any more",
+            &revoked.journals,
+            "are sessions whose journal quotes it; that journal is now hidden",
         ),
     ] {
         if !ids.is_empty() {
@@ -188,9 +189,9 @@ fn spread(taken: &RevokedMemory) -> String {
     text
 }
 
-fn print_result(globals: &Globals, taken: RetractResult, word: &str) -> anyhow::Result<()> {
-    let entries = counted(taken.entries, "entry", "entries");
-    output::answer(globals.output, &taken, &format!("{entries} {word}\n"))
+fn print_result(globals: &Globals, result: RetractResult, word: &str) -> anyhow::Result<()> {
+    let entries = counted(result.entries, "entry", "entries");
+    output::answer(globals.output, &result, &format!("{entries} {word}\n"))
 }
 
 fn given(text: String) -> anyhow::Result<String> {

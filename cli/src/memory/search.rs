@@ -1,4 +1,4 @@
-//! `memory search`: a question, or a file of them.
+//! `memory search`: one query, or a file of them.
 
 use std::path::PathBuf;
 
@@ -15,33 +15,33 @@ use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
 use crate::terminal::table::Table;
 
-/// Questions that are sent at once.
+/// Queries per request.
 const TOGETHER: usize = 100;
 
-/// What is asked.
+/// A query.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// What the task is about, as its title would say
+    /// Title of the task
     #[arg(required_unless_present = "batch")]
     title: Option<String>,
-    /// What it is about in more words
+    /// Description of the task
     #[arg(long, default_value = "", value_name = "TEXT")]
     description: String,
-    /// Ask each line of a file: {query_id, date, title, description}; prints a line of JSON for each. A date is RFC 3339 or
-    /// YYYY-MM-DD
+    /// Search for each line of a file: {query_id, date, title, description}; prints a line of JSON for each.
+    /// A date is RFC 3339 or YYYY-MM-DD
     #[arg(long, value_name = "FILE", conflicts_with_all = ["title", "description"])]
     batch: Option<PathBuf>,
-    /// Which part of the memory
+    /// Part of the memory
     #[arg(long, value_enum, default_value_t = KindArg::Learning)]
     kind: KindArg,
-    /// Entries of an answer, at most
+    /// Entries per query, at most
     #[arg(long, default_value_t = 5, value_name = "N")]
     limit: usize,
     #[command(flatten)]
     repo: RepoArgs,
 }
 
-/// An answer of a batch.
+/// The result of one query of a batch.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     query_id: &'a str,
@@ -49,11 +49,11 @@ struct Line<'a> {
     scores: Vec<f64>,
 }
 
-/// Asks and prints.
+/// Searches, and prints the results.
 pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let repo = args.repo.identity().await?;
-    let ask = |queries: Vec<QueryLine>| SearchMemory {
+    let request = |queries: Vec<QueryLine>| SearchMemory {
         repo: repo.clone(),
         kind: args.kind.into(),
         limit: args.limit,
@@ -61,7 +61,7 @@ pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
     };
     if let Some(file) = &args.batch {
         for queries in lines::read(file, "{query_id, date, title, description}")?.chunks(TOGETHER) {
-            let page: Page<Answered> = client.post("/memory/search", &ask(queries.to_vec())).await?;
+            let page: Page<Answered> = client.post("/memory/search", &request(queries.to_vec())).await?;
             for answer in &page.items {
                 output::record(&Line {
                     query_id: &answer.query_id,
@@ -82,7 +82,7 @@ pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
         title: args.title.unwrap_or_default(),
         description: args.description,
     };
-    let page: Page<Answered> = client.post("/memory/search", &ask(vec![query])).await?;
+    let page: Page<Answered> = client.post("/memory/search", &request(vec![query])).await?;
     let Some(answer) = page.items.first() else {
         return Ok(());
     };
@@ -96,7 +96,7 @@ pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
         } else {
             vec!["ID", "SCORE", "TITLE"]
         },
-        "nothing in this memory fits well enough; --output wide shows what came nearest",
+        "no entry matches well enough; --output wide shows the closest ones",
     );
     for hit in answer.items.iter().chain(answer.left_out.iter().filter(|_| wide)) {
         let mut row = vec![hit.id.clone(), format!("{:.2}", hit.score)];

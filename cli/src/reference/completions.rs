@@ -1,5 +1,5 @@
-//! `completions`: for the shell, which asks this program what could come next: commands, flags, and the names of features, tasks and
-//! workers that the coordinator knows.
+//! `completions`: for a shell, which calls this program for completions: commands, flags, and the
+//! coordinator's names of features, tasks and workers.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -18,12 +18,12 @@ use crate::terminal::output;
 
 /// A coordinator that doesn't respond must not block typing.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Names that are offered, at most.
+/// Candidates, at most.
 const MOST: usize = 1_000;
 
 /// Print completions for a shell
 ///
-/// They ask this program, which must be in PATH, so they offer the names of features, tasks and workers too.
+/// They call this program, which must be in PATH, and so include the names of features, tasks and workers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph completions bash > ~/.local/share/bash-completion/completions/ralph
@@ -33,7 +33,6 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints them.
 pub fn run(args: CompletionsArgs, program: fn() -> clap::Command) -> anyhow::Result<ExitCode> {
     output::text(&registration(&args.shell.to_string(), program().get_name())?)?;
     Ok(ExitCode::SUCCESS)
@@ -44,7 +43,7 @@ pub fn complete(program: fn() -> clap::Command) {
     CompleteEnv::with_factory(|| with_names(program())).complete();
 }
 
-/// The same command, whose arguments know the names that they take.
+/// Adds completion of names to the command's arguments.
 fn with_names(command: clap::Command) -> clap::Command {
     command.mut_args(named).mut_subcommands(with_names)
 }
@@ -62,34 +61,34 @@ fn named(arg: Arg) -> Arg {
     }
 }
 
-fn features(begun: &OsStr) -> Vec<CompletionCandidate> {
+fn features(typed: &OsStr) -> Vec<CompletionCandidate> {
     let named = |feature: FeatureView| (feature.name, feature.status.as_str().to_owned());
-    offered(begun, items_of("/features".to_owned(), named))
+    offered(typed, items_of("/features".to_owned(), named))
 }
 
-/// `FEATURE/KEY`, of all features or of the one that stands before the slash.
-fn tasks(begun: &OsStr) -> Vec<CompletionCandidate> {
-    let path = match begun.to_string_lossy().split_once('/') {
+/// `FEATURE/KEY`, of all features or of the feature before the slash.
+fn tasks(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let path = match typed.to_string_lossy().split_once('/') {
         Some((feature, _)) => format!("/features/{}/tasks", escape(feature)),
         None => "/tasks".to_owned(),
     };
     let named = |task: TaskView| (task.handle(), task.title);
-    offered(begun, items_of(path, named))
+    offered(typed, items_of(path, named))
 }
 
-fn workers(begun: &OsStr) -> Vec<CompletionCandidate> {
+fn workers(typed: &OsStr) -> Vec<CompletionCandidate> {
     let named = |worker: WorkerView| (worker.name, worker.status.as_str().to_owned());
-    offered(begun, items_of("/workers".to_owned(), named))
+    offered(typed, items_of("/workers".to_owned(), named))
 }
 
-fn offered(begun: &OsStr, names: Vec<(String, String)>) -> Vec<CompletionCandidate> {
-    let begun = begun.to_string_lossy();
-    let names = names.into_iter().filter(|(name, _)| name.starts_with(&*begun));
+fn offered(typed: &OsStr, names: Vec<(String, String)>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let names = names.into_iter().filter(|(name, _)| name.starts_with(&*typed));
     let candidates = names.map(|(name, help)| CompletionCandidate::new(name).help(Some(help.into())));
     candidates.collect()
 }
 
-/// What a list of the coordinator holds; nothing where it doesn't answer.
+/// Items of a list of the coordinator; empty if it does not respond.
 fn items_of<T: DeserializeOwned>(
     path: String,
     named: impl Fn(T) -> (String, String),
@@ -106,7 +105,7 @@ fn items_of<T: DeserializeOwned>(
     answer.into_iter().flatten().map(named).collect()
 }
 
-/// Where the coordinator is, by the words that stand on the line already.
+/// Address of the coordinator, from the words of the line so far.
 fn globals() -> Globals {
     let words: Vec<String> = std::env::args().collect();
     let value = |flag: &str| {
@@ -127,7 +126,7 @@ fn globals() -> Globals {
         output: output::Format::Json,
         no_pager: true,
     };
-    // Whoever completes is told nothing: what can't be read is missing, and no name is offered.
+    // Completion can't report errors, so an unreadable variable only means no candidates.
     let _ = globals.read_environment();
     globals
 }

@@ -1,10 +1,10 @@
-//! A document that a command prints for programs.
+//! Output of commands for programs.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Something that a command prints for programs.
+/// A document that a command prints for programs.
 pub trait Document: Serialize + ToSchema {
-    /// What it is, in words that never change.
+    /// Its kind, a constant name.
     const KIND: &'static str;
 }

@@ -1,8 +1,8 @@
-//! What `--output json` prints: every kind of document, each with its name and its JSON Schema.
+//! Documents of `--output json`: each kind with its name and its JSON Schema.
 //!
-//! A document says in its field `schema` what it is, `ralph/v1/task_list` for one. Within a version, fields and kinds may be
-//! added, so readers ignore what they don't know; whatever else changes raises [`ralph_shared::document::VERSION`]. The schemas are those of the API's
-//! types, so that neither can tell something else.
+//! The field `schema` of a document names its kind, for example `ralph/v1/task_list`. Within a version,
+//! fields and kinds may be added, so readers ignore unknown ones; any other change raises
+//! [`ralph_shared::document::VERSION`]. The schemas are those of the API's types, so the two always agree.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::reference::document::Document;
 use crate::submit::CheckedGraph;
 use crate::task::dependencies::EdgesOfTask;
 
-/// A kind's own schema, and a way to those that it refers to; of a list, also what it is a list of.
+/// A kind's schema, and the schemas that it refers to; for a list, also that of its items.
 struct Described {
     kind: &'static str,
     schema: fn() -> RefOr<Schema>,
@@ -97,7 +97,7 @@ documents! {
     "finding_list" => Page<Finding>, of Finding;
 }
 
-/// The JSON Schema of everything that `--output json` prints, as `docs/output.schema.json` publishes it.
+/// The JSON Schema of all output of `--output json`, published as `docs/output.schema.json`.
 pub fn schema() -> Value {
     let mut parts = Vec::new();
     let mut definitions: BTreeMap<String, Value> = BTreeMap::new();
@@ -128,7 +128,7 @@ pub fn schema() -> Value {
     })
 }
 
-/// A schema of the API's description as one of JSON Schema: they differ in where others are found.
+/// Converts an OpenAPI schema into JSON Schema: the two differ in the path of references.
 fn plain(schema: RefOr<Schema>) -> Value {
     let mut value = serde_json::to_value(schema).unwrap_or_default();
     refer(&mut value);
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// `RALPH_UPDATE_SCHEMA=1 cargo nextest run -p ralph-cli published_output` writes the file anew.
+    /// `RALPH_UPDATE_SCHEMA=1 cargo nextest run -p ralph-cli published_output` rewrites the file.
     #[test]
     fn the_published_output_schema_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/output.schema.json");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_referred_to_that_is_not_there_and_no_name_stands_for_two() {
+    fn all_references_resolve_and_names_are_unique() {
         let schema = schema();
         fn check(schema: &Value, part: &Value) {
             if let Some(to) = part.get("$ref").and_then(Value::as_str) {

@@ -1,4 +1,4 @@
-//! `man`: pages for the manual.
+//! `man`: manual pages.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,16 +14,15 @@ use crate::terminal::output;
   ralph man ~/.local/share/man/man1 && man ralph-submit-feature
   sudo ralph man /usr/local/share/man/man1")]
 pub struct ManArgs {
-    /// The folder; it is made when it isn't there
+    /// The folder; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-/// Writes them.
 pub fn run(args: ManArgs, program: fn() -> clap::Command) -> anyhow::Result<ExitCode> {
     let folder = args.folder.display();
     std::fs::create_dir_all(&args.folder).with_context(|| format!("failed to make the folder {folder}"))?;
-    // What this environment has set is nobody else's.
+    // Values of this environment are private.
     let command = program().mut_args(|arg| arg.hide_env_values(true));
     clap_mangen::generate_to(command, &args.folder)
         .with_context(|| format!("failed to write the pages to {folder}"))?;

@@ -1,4 +1,4 @@
-//! `schema`: the forms of what is read and printed.
+//! `schema`: JSON Schemas of input and output.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::terminal::output;
   ralph schema output
   ralph schema tasks > task-graph.schema.json")]
 pub struct SchemaArgs {
-    /// Of what
+    /// Subject of the schema
     #[arg(value_enum, value_name = "WHAT")]
     what: What,
 }
@@ -22,13 +22,12 @@ pub struct SchemaArgs {
 /// Something that has a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// What `--output json` prints
+    /// Output of `--output json`
     Output,
     /// A file of tasks, as `--tasks` reads it
     Tasks,
 }
 
-/// Prints it.
 pub fn run(args: SchemaArgs) -> anyhow::Result<ExitCode> {
     let schema = match args.what {
         What::Output => documents::schema(),

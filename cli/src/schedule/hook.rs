@@ -21,9 +21,9 @@ pub enum HookCommand {
   curl -X POST -H \"Authorization: Bearer $SECRET\" -H \"Ralph-Delivery: 42\" http://HOST:PORT/hooks/deploy
   At GitHub: Settings, Webhooks, payload URL https://HOST/hooks/deploy, and the secret; the content type doesn't matter")]
     Create {
-        /// What it is called: a-z, 0-9 and `-`
+        /// Name: a-z, 0-9 and `-`
         name: String,
-        /// The feature that is copied: one that was made with --draft, or any other
+        /// The feature to copy: one created with --draft, or any other
         #[arg(long, value_name = "FEATURE")]
         feature: String,
     },
@@ -38,7 +38,7 @@ pub enum HookCommand {
     #[command(after_help = "Example:
   ralph hook remove deploy")]
     Remove {
-        /// What it is called
+        /// Name of the hook
         name: String,
     },
 }

@@ -1,4 +1,4 @@
-//! `schedule …`, and the flags that set one.
+//! `schedule …`, and the flags that set a schedule.
 
 pub(crate) mod hook;
 
@@ -42,36 +42,33 @@ pub enum ScheduleCommand {
     Resume(ScheduleArg),
 }
 
-/// Whose schedule.
+/// The schedule's feature.
 #[derive(Debug, Args)]
 pub struct ScheduleArg {
     /// Name of the feature, or the beginning of its id
     feature: String,
 }
 
-/// Begin it by itself
+/// Schedule of the run
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Begin it by itself")]
+#[command(next_help_heading = "Schedule of the run")]
 pub struct ScheduleFlags {
-    /// Start its run at this time, as 2026-12-01T08:00+01:00, "2026-12-01 08:00" or 6h from now
+    /// Start its run at this time: 2026-12-01T08:00+01:00, "2026-12-01 08:00", or 6h for 6 hours from now
     #[arg(long, value_name = "TIME", conflicts_with = "every")]
     at: Option<String>,
-    /// Make and run a copy of it at the times of a cron expression: minute, hour, day, month and weekday
+    /// Create and run a copy of it at the times of a cron expression: minute, hour, day, month and weekday
     #[arg(long, value_name = "CRON")]
     every: Option<String>,
-    /// Time zone of --every and of times without an offset, as Europe/Berlin [default: yours, else UTC]
+    /// Time zone of --every and of times without an offset, such as Europe/Berlin [default: yours, else UTC]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// What becomes of times that no coordinator was there for: one firing makes up for them (once), or none does (skip)
+    /// Times missed while no coordinator ran: run once for all of them (once), or not at all (skip)
     #[arg(long, value_enum, default_value_t = Missed::Once, value_name = "POLICY")]
     missed: Missed,
 }
 
 impl ScheduleFlags {
     /// The schedule that the flags request, if any.
-    ///
-    /// # Errors
-    /// When a time, an expression or a zone is none.
     pub fn to_request(&self) -> Result<Option<SetSchedule>, Usage> {
         if self.at.is_none() && self.every.is_none() {
             return match self.time_zone {
@@ -83,7 +80,7 @@ impl ScheduleFlags {
             Some(name) => zone_of(name).map_err(Usage)?,
             None => TimeZone::system(),
         };
-        // One that has no name is known to this machine alone.
+        // A zone without a name exists only on this machine.
         let name = zone.iana_name().unwrap_or("UTC").to_owned();
         if let Some(cron) = &self.every {
             Timetable::parse(cron, &name).map_err(Usage)?;
@@ -101,10 +98,7 @@ impl ScheduleFlags {
     }
 }
 
-/// Sets a feature's schedule, and says when it fires.
-///
-/// # Errors
-/// When the coordinator refuses.
+/// Sets a feature's schedule, and reports its next time.
 pub async fn set(
     client: &Client,
     format: Format,
@@ -115,8 +109,8 @@ pub async fn set(
     let set: ScheduleView = client.put(&path, options).await?;
     let at = set.next_at.map(when).unwrap_or_default();
     let what = if set.cron.is_some() { "a copy of " } else { "" };
-    let told = format!("{what}{} begins at {at}\n", set.feature);
-    output::answer(format, &set, &told)?;
+    let text = format!("{what}{} begins at {at}\n", set.feature);
+    output::answer(format, &set, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -131,15 +125,15 @@ pub async fn run(globals: &Globals, command: ScheduleCommand) -> anyhow::Result<
         }
         ScheduleCommand::Remove(of) => {
             let done = client.delete(&path(&of)).await?;
-            (of, done, "has no schedule any more")
+            (of, done, "no longer has a schedule")
         }
         ScheduleCommand::Pause(of) => {
             let done = client.patch(&path(&of), &PauseSchedule { paused: true }).await?;
-            (of, done, "begins nothing by itself for now")
+            (of, done, "starts no runs by schedule until it is resumed")
         }
         ScheduleCommand::Resume(of) => {
             let done = client.patch(&path(&of), &PauseSchedule { paused: false }).await?;
-            (of, done, "begins by itself again")
+            (of, done, "starts runs by schedule again")
         }
     };
     output::answer(globals.output, &done, &format!("{} {now}\n", of.feature))?;
@@ -150,7 +144,7 @@ fn table(schedules: &[ScheduleView]) -> Table {
     let heads = [
         "FEATURE", "NEXT", "CRON", "ZONE", "MISSED", "FIRED", "MADE", "PROBLEM",
     ];
-    let mut table = Table::new(heads, "nothing begins by itself");
+    let mut table = Table::new(heads, "no schedules");
     for one in schedules {
         let next = match one.next_at {
             _ if one.paused => "paused".to_owned(),

@@ -1,4 +1,4 @@
-//! The state on the screen.
+//! Draws the screen's state.
 
 use ralph_api::view::{CarStatus, TaskView};
 use ratatui::Frame;
@@ -13,13 +13,13 @@ use super::state::{State, Typing, Verb};
 use crate::terminal::color::{Tone, mark_of, tame, tone_of};
 use crate::terminal::duration::show_ms;
 
-/// Rows that features have at least, and the part of the screen that they have at most.
+/// The least rows of the feature list, and the divisor of the screen's height that gives the most.
 const FEATURES: u16 = 3;
 const PART: u16 = 3;
 
 const NO_FEATURES: &str = "no features; `ralph submit feature NAME --tasks FILE` makes one";
 
-/// Draws it, in colour if that is wanted.
+/// Draws the state, in colour if `colour` is set.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State, colour: bool) {
     let style = |tone: Tone| if colour { style_of(tone) } else { Style::new() };
     if state.help {
@@ -203,7 +203,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(T
     };
     let first = match &state.typing {
         Some((Typing::Reason(Verb::Reject), text)) => {
-            let how = " (Enter does it when a word is there: the next session is told it; Esc doesn't)";
+            let how = "  (Enter rejects once there is a reason, which the next session gets; Esc doesn't)";
             typed("reject: why? ", text, how)
         }
         Some((Typing::Reason(verb), text)) => typed(
@@ -218,7 +218,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(T
     frame.render_widget(Paragraph::new(vec![first, keys]), area);
 }
 
-/// What is typed, with the cursor in sight: of a long text the beginning goes.
+/// The typed text with the cursor in view; cuts the beginning of a long text.
 fn typed(before: &str, text: &str, after: &str, width: usize) -> String {
     let room = width.saturating_sub(before.chars().count() + 1);
     let chars = text.chars().count();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_to_land_says_where_it_stands_in_the_train() {
+    fn a_waiting_task_shows_its_place_in_the_train() {
         let mut state = example();
         let car = |task: &str, status: &str| {
             serde_json::json!({"task": task, "title": task, "attempt": 1, "status": status, "behind": 0,
@@ -264,7 +264,7 @@ mod tests {
                                        "expected_ms": 60_000, "checks": 1, "wasted": 0});
         let train: TrainView = serde_json::from_value(train).unwrap();
         state.take_train("f-2", Some(train.clone()));
-        assert!(!drawn(&mut state).contains("to land"), "it is another feature's");
+        assert!(!drawn(&mut state).contains("to land"), "the train of another feature is ignored");
         state.take_train("f-1", Some(train));
         let shown = drawn(&mut state);
         for words in [
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_wrapped_with_the_reason_above_it_and_read_from_its_beginning() {
+    fn long_lines_wrap_and_scroll_from_their_beginning_below_the_reason() {
         let mut state = example();
         let reason = format!("the gate failed: {}END", "words ".repeat(15));
         state.tasks[1].reason = Some(reason);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn features_have_rows_by_the_height_and_a_bar() {
+    fn the_feature_list_grows_with_the_screen_and_has_a_scroll_bar() {
         let mut state = example();
         let system = state.system.as_mut().unwrap();
         let one = system.features[1].clone();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_stays_in_sight_and_help_and_diff_are_drawn() {
+    fn the_cursor_stays_visible_and_help_and_diff_are_drawn() {
         let mut state = example();
         let text = format!("{}END", "word ".repeat(60));
         state.typing = Some((Typing::Reason(Verb::Interrupt), text));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn without_features_the_screen_says_how_to_make_one() {
+    fn without_features_the_screen_suggests_a_submission() {
         let mut state = example();
         state.system.as_mut().unwrap().features.clear();
         assert!(drawn(&mut state).contains("submit feature NAME"));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn any_size_can_be_drawn() {
+    fn drawing_works_at_any_size() {
         for (width, height) in [(1, 1), (3, 2), (20, 5), (300, 80)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             terminal.draw(|frame| draw(frame, &mut example(), true)).unwrap();

@@ -1,4 +1,4 @@
-//! Lines that fit a narrow terminal: what tells least goes first, rather than what stands last.
+//! Fits lines to a narrow terminal: drops the least informative parts first, not the last ones.
 
 use ralph_api::view::FeatureView;
 use ratatui::style::Style;
@@ -9,28 +9,28 @@ use crate::terminal::color::Tone;
 use crate::terminal::condition;
 use crate::terminal::duration::show_ms;
 
-/// Columns of the bar of a feature: as it should be, and where there is little room.
+/// Columns of a feature's progress bar: normal, and on a narrow screen.
 const BAR: usize = 20;
 const SHORT_BAR: usize = 10;
-/// Columns of a feature's name: as it should be, and where there is little room.
+/// Columns of a feature's name: normal, and on a narrow screen.
 const NAME: usize = 20;
 const SHORT_NAME: usize = 12;
 
-/// What goes where there is no room for all keys: of the first two what they do, then the keys from the one that is known best or missed
-/// least. How to leave stays.
+/// What to drop from the keys line on a narrow screen: first the words of these two keys, then keys, the
+/// best known or least useful first. `q` stays.
 const WORDS_GO: [&str; 2] = ["↑↓", "Tab"];
 const KEYS_GO: [&str; 13] = ["↑↓", "Tab", "/", "p", "s", "d", "x", "r", "i", "?", "l", "R", "a"];
 
-/// The keys, in so many columns.
+/// The keys line, in at most `columns` columns.
 pub fn keys(shown: &[(&'static str, &'static str)], columns: usize) -> String {
     let mut shown = shown.to_vec();
     let steps = WORDS_GO.map(|key| (key, true)).into_iter();
-    for (key, stays) in steps.chain(KEYS_GO.map(|key| (key, false))) {
+    for (key, keep_key) in steps.chain(KEYS_GO.map(|key| (key, false))) {
         if Span::raw(line_of(&shown)).width() <= columns {
             break;
         }
         match shown.iter().position(|(shown, _)| *shown == key) {
-            Some(at) if stays => shown[at].1 = "",
+            Some(at) if keep_key => shown[at].1 = "",
             Some(at) => {
                 shown.remove(at);
             }
@@ -48,7 +48,7 @@ fn line_of(keys: &[(&str, &str)]) -> String {
     keys.join("  ")
 }
 
-/// What of a feature's line there is room for, from all of it on; each has what stands before it left out as well.
+/// What a feature's line omits on a narrow screen. Each value also omits the parts of all values before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Without {
     Nothing,
@@ -70,7 +70,7 @@ impl Without {
     ];
 }
 
-/// A feature in so many columns; counts and cost go last.
+/// A feature's line of at most `columns` columns; counts and cost are never dropped.
 pub fn feature_line(feature: &FeatureView, columns: usize, style: &impl Fn(Tone) -> Style) -> Line<'static> {
     let mut line = Line::default();
     for without in Without::ALL {
@@ -132,7 +132,7 @@ fn parts(feature: &FeatureView, without: Without, style: &impl Fn(Tone) -> Style
     spans
 }
 
-/// Tasks a minute.
+/// Tasks per minute, in words.
 fn rate(resolved: i64, elapsed_ms: i64) -> String {
     #[allow(clippy::cast_precision_loss)]
     let rate = resolved as f64 * 60_000.0 / elapsed_ms.max(1_000) as f64;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_rate_has_a_digit() {
+    fn a_slow_rate_has_a_decimal_digit() {
         for (resolved, ms, expected) in [
             (0, 0, "0.0/min"),
             (1, 240_000, "0.2/min"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_known_best_go_first() {
+    fn the_best_known_keys_are_dropped_first() {
         let all = example().keys();
         for (columns, shown) in [
             (
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// A run of 90 minutes that costs 12.34 USD, of a feature with tasks in many states.
+    /// A feature with tasks in many states, and a run of 90 minutes that costs 12.34 USD.
     fn busy() -> FeatureView {
         let system = example().system.unwrap();
         let mut feature = serde_json::to_value(&system.features[0]).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_cost_are_the_last_to_go() {
+    fn counts_and_cost_are_never_dropped() {
         let feature = busy();
         let shown = |columns: usize| feature_line(&feature, columns, &|_| Style::new()).to_string();
         let counts = "617/1234  12 running  3 failed";

@@ -1,35 +1,35 @@
-//! What a key means, without I/O.
+//! Effects of keys, without I/O.
 
 use ralph_domain::states::FeatureState;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::state::{Action, State, Typing, Verb};
 
-/// Lines that a diff moves at once.
+/// Lines of a page in a diff.
 const PAGE: usize = 10;
 
-/// Every key with what it does, as the help shows them.
+/// Every key with its effect, for the help.
 pub const HELP: [(&str, &str); 16] = [
     ("↑ ↓, Home, End", "choose a task"),
     ("Tab, Shift+Tab", "choose a feature"),
-    ("l, Enter", "read what its agent did"),
-    ("d", "read what it changed (in a clone of the repository)"),
-    ("/", "show only tasks whose key, title or status holds a word"),
+    ("l, Enter", "read its agent's log"),
+    ("d", "read its changes (in a clone of the repository)"),
+    ("/", "show only tasks whose key, title or status contains a word"),
     ("i", "interrupt its session, and tell the next one why"),
     ("r", "try it again"),
     ("a", "approve: its last attempt lands"),
-    ("x", "reject: the next session is told why"),
+    ("x", "reject, and tell the next session why"),
     ("s", "go on without it"),
     ("R", "run the feature"),
-    ("p", "pause the feature, or let it go on"),
-    ("?", "these words"),
+    ("p", "pause or resume the feature"),
+    ("?", "this help"),
     ("Esc", "back"),
     ("q", "back from a log, or leave"),
     ("Ctrl+C", "leave"),
 ];
 
 impl State {
-    /// The keys that do something now, with what they do.
+    /// The keys that have an effect now, with their labels.
     pub fn keys(&self) -> Vec<(&'static str, &'static str)> {
         let verb = |key, verb: Verb, word| {
             let fits = self.selected().is_some_and(|task| verb.fits(task));
@@ -62,7 +62,6 @@ impl State {
         keys.into_iter().flatten().collect()
     }
 
-    /// What a key means.
     pub fn on_key(&mut self, key: KeyEvent) -> Action {
         let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl_c {
@@ -122,14 +121,14 @@ impl State {
             KeyCode::Char('R') => return self.run(),
             _ => return Action::Draw,
         }
-        // Who reads the log begins anew for another task alone.
+        // The log is cleared only if another task is selected.
         if self.task != before {
             self.log.clear();
         }
         Action::Draw
     }
 
-    /// Takes the filter away, or says how to leave.
+    /// Clears the filter; without one, explains how to leave.
     fn show_all(&mut self) {
         if self.filter.is_empty() {
             "q leaves; ? explains the keys".clone_into(&mut self.message);
@@ -139,7 +138,7 @@ impl State {
         self.show_tasks();
     }
 
-    /// How many lines are below the shown ones after a key in the log; `None` when it is left.
+    /// Number of log lines below the screen after a key; `None` when the log closes.
     fn read(&self, code: KeyCode, below: usize) -> Option<usize> {
         let most = self.most_below;
         Some(match code {
@@ -246,7 +245,7 @@ impl State {
     }
 }
 
-/// A text after a key.
+/// Edits a text with a key.
 fn edited(mut text: String, code: KeyCode) -> String {
     match code {
         KeyCode::Backspace => {
@@ -258,7 +257,7 @@ fn edited(mut text: String, code: KeyCode) -> String {
     text
 }
 
-/// The first line that is shown of so many after a key; `None` when they are left.
+/// First visible line of a diff after a key; `None` when the diff closes.
 fn scrolled(code: KeyCode, top: usize, lines: usize) -> Option<usize> {
     let last = lines.saturating_sub(1);
     Some(match code {
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_typed_and_sent_or_dropped() {
+    fn enter_sends_a_typed_reason_and_escape_drops_it() {
         let mut state = example();
         let keys = [
             KeyCode::Char('i'),
@@ -310,7 +309,7 @@ mod tests {
             Action::Draw
         );
         assert_eq!(state.typing, None);
-        // While something is typed, q is a letter.
+        // While a text is edited, q is a letter.
         assert_eq!(
             press(&mut state, &[KeyCode::Char('s'), KeyCode::Char('q')]),
             Action::Draw
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rejected_needs_a_reason() {
+    fn a_rejection_needs_a_reason() {
         let mut state = example();
         press(&mut state, &[KeyCode::End]);
         let keys = [KeyCode::Char('x'), KeyCode::Char(' '), KeyCode::Enter];
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_read_from_its_end_and_stays_where_it_is_read() {
+    fn a_log_opens_at_its_end_and_new_lines_keep_the_position() {
         let mut state = example();
         (state.page, state.most_below) = (10, 94);
         let lines: String = (0..100).map(|n| format!("\nline {n}")).collect();
@@ -354,7 +353,7 @@ mod tests {
         press(&mut state, &[KeyCode::End]);
         state.take_log("t-2", "\nthree");
         assert_eq!(state.reading, Some(0));
-        // It is left, not the screen.
+        // This closes the log, not the screen.
         assert_eq!(press(&mut state, &[KeyCode::Char('q')]), Action::Draw);
         assert_eq!(state.reading, None);
         // Another task has another log.
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_is_paused_or_goes_on() {
+    fn p_pauses_or_resumes_a_feature() {
         let mut state = example();
         let action = |verb, id: &str| Action::Feature {
             id: id.to_owned(),
@@ -381,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selection_stays_inside() {
+    fn the_selection_stays_within_the_list() {
         let mut state = example();
         press(&mut state, &[KeyCode::Up; 9]);
         assert_eq!(state.task, 0);
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_does_something_is_offered_and_done() {
+    fn only_keys_that_fit_the_state_are_shown_and_work() {
         let mut state = example();
         let shown = |state: &State| -> Vec<&str> { state.keys().into_iter().map(|(key, _)| key).collect() };
         assert_eq!(
@@ -432,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn escape_goes_back_and_never_leaves() {
+    fn escape_goes_back_and_never_quits() {
         let mut state = example();
         for way in [KeyCode::Char('?'), KeyCode::Char('l'), KeyCode::Char('/')] {
             assert_eq!(press(&mut state, &[way, KeyCode::Esc]), Action::Draw, "{way:?}");

@@ -1,4 +1,5 @@
-//! Takes keys and news as they come, and does what the state says. The coordinator is read aside, so that no key waits for it.
+//! Event loop: applies keys and news to the state, and performs its actions. Reads of the coordinator run in
+//! other tasks, so that no key waits for them.
 
 use std::io;
 use std::process::ExitCode;
@@ -19,16 +20,16 @@ use crate::git::diff;
 use crate::terminal::color::bell;
 
 const WAITING_KEYS: usize = 64;
-/// News that wait; who brings them waits then, too.
+/// Queued news; beyond this, their senders wait.
 const WAITING_NEWS: usize = 256;
 
-/// What a shell adds to the number of the signal that ended a command.
+/// A shell's exit code for a signal is this plus the signal's number.
 const BY_SIGNAL: i32 = 128;
 
 /// Shows the screen until the person leaves, or a signal ends it.
 ///
 /// # Errors
-/// When the terminal can't be used, or the coordinator refuses us.
+/// When the terminal is unusable, or the coordinator refuses the token.
 pub async fn watch(client: &Client) -> anyhow::Result<ExitCode> {
     let mut ends = Ends::listen().context("failed to wait for signals")?;
     let mut terminal = ratatui::try_init().context("failed to set the terminal up")?;
@@ -36,12 +37,12 @@ pub async fn watch(client: &Client) -> anyhow::Result<ExitCode> {
         watched = run(client, &mut terminal) => watched.map(|()| ExitCode::SUCCESS),
         code = ends.next() => Ok(code),
     };
-    // A terminal that is gone can't be restored, nor told about it.
+    // A closed terminal can be neither restored nor written to.
     let _ = ratatui::try_restore();
     watched
 }
 
-/// The signals that end a command: by default they would leave the terminal as the screen has set it, for the shell.
+/// Signals that end a command. Their default action would leave the terminal in the screen's mode.
 struct Ends {
     terminate: Signal,
     hangup: Signal,
@@ -57,7 +58,7 @@ impl Ends {
         })
     }
 
-    /// Waits for one; gives the exit code of what it ends.
+    /// Waits for a signal, and returns its exit code.
     async fn next(&mut self) -> ExitCode {
         let kind = tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate(),
@@ -72,10 +73,10 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut events = events();
     let mut state = State::default();
-    let (sender, mut told) = mpsc::channel(WAITING_NEWS);
+    let (sender, mut inbox) = mpsc::channel(WAITING_NEWS);
     let (feature, feature_chosen) = watch::channel((None, 0));
     let (task, task_chosen) = watch::channel(None);
-    // They end with the screen.
+    // These tasks end with the screen.
     let mut aside = JoinSet::new();
     let (changed, changes) = watch::channel(());
     aside.spawn(news::changes(client.clone(), changed));
@@ -91,7 +92,7 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
         terminal
             .draw(|frame| draw(frame, &mut state, colour))
             .context("failed to draw")?;
-        // What is done shows at once.
+        // Reload at once after an action.
         let wanted = (state.feature_id(), actions);
         feature.send_if_modified(|now| std::mem::replace(now, wanted.clone()) != wanted);
         let wanted = state.selected().map(|task| task.id.clone());
@@ -101,16 +102,16 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
                 Event::Key(key) if key.kind != KeyEventKind::Release => state.on_key(key),
                 _ => Action::Draw,
             },
-            news = told.recv() => {
-                let mut next = news;
-                // As many as came, drawn once.
+            received = inbox.recv() => {
+                let mut next = received;
+                // Take all queued news before the next draw.
                 for _ in 0..WAITING_NEWS {
                     let Some(news) = next else { break };
                     if matches!(news, News::Did(_)) {
                         actions += 1;
                     }
                     take(&mut state, news)?;
-                    next = told.try_recv().ok();
+                    next = inbox.try_recv().ok();
                 }
                 if let Some(news) = next {
                     take(&mut state, news)?;
@@ -128,7 +129,7 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
     }
 }
 
-/// Asks the coordinator for what the state says, and tells what came of it.
+/// Performs an action at the coordinator, and reports the result.
 async fn act(action: Action, client: Client, sender: mpsc::Sender<News>) {
     let news = match action {
         Action::Draw | Action::Quit => return,
@@ -158,7 +159,7 @@ async fn act(action: Action, client: Client, sender: mpsc::Sender<News>) {
     let _ = sender.send(news).await;
 }
 
-/// Takes news; a wrong token stays wrong, everything else is shown, and may pass.
+/// Applies news. A rejected token ends the screen; other errors are shown, since they may pass.
 fn take(state: &mut State, news: News) -> anyhow::Result<()> {
     match news {
         News::System(system) => {

@@ -1,4 +1,5 @@
-//! What is long, on the screen: the log of a task with the reason of its state, its diff, and the keys. Lines are wrapped.
+//! Long texts on the screen: a task's log with the reason of its state, its diff, and the help. Lines are
+//! wrapped.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -12,7 +13,7 @@ use crate::terminal::color::{Tone, tame};
 
 const LOG_KEYS: &str = "↑↓ PgUp PgDn Home End  Esc back";
 
-/// The selected task's log, with so many lines below the shown ones.
+/// Draws the selected task's log, with `below` lines below the screen.
 pub fn draw_log(frame: &mut Frame<'_>, state: &mut State, below: usize, style: &impl Fn(Tone) -> Style) {
     let [middle, bottom] = Layout::vertical([Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
     let reason = state.selected().and_then(|task| task.reason.as_ref());
@@ -56,7 +57,7 @@ pub fn draw_log(frame: &mut Frame<'_>, state: &mut State, below: usize, style: &
     frame.render_widget(Paragraph::new(Line::styled(LOG_KEYS, style(Tone::Dim))), bottom);
 }
 
-/// What a task changed, from a line on.
+/// Draws a task's diff from line `top` on.
 pub fn draw_diff(frame: &mut Frame<'_>, lines: &[String], top: usize, style: &impl Fn(Tone) -> Style) {
     let [middle, bottom] = Layout::vertical([Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
     let shown = lines
@@ -72,14 +73,14 @@ pub fn draw_diff(frame: &mut Frame<'_>, lines: &[String], top: usize, style: &im
             };
             Line::styled(line.as_str(), style(tone))
         });
-    let title = format!(" what it changed — from line {} of {} ", top + 1, lines.len());
+    let title = format!(" changes — from line {} of {} ", top + 1, lines.len());
     let text = wrapped(shown.collect()).block(Block::bordered().title(title));
     frame.render_widget(text, middle);
     draw_bar(frame, middle, lines.len(), top);
     frame.render_widget(Paragraph::new(Line::styled(LOG_KEYS, style(Tone::Dim))), bottom);
 }
 
-/// Every key with what it does.
+/// Draws the help: every key with its effect.
 pub fn draw_help(frame: &mut Frame<'_>, style: &impl Fn(Tone) -> Style) {
     let rows = HELP.map(|(key, does)| {
         Row::new([
@@ -92,7 +93,7 @@ pub fn draw_help(frame: &mut Frame<'_>, style: &impl Fn(Tone) -> Style) {
     frame.render_widget(table, frame.area());
 }
 
-/// The last rows of some lines that there is room for.
+/// Draws the last rows of the lines that fit into the area.
 pub fn draw_end(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'_>>, block: Block<'_>) {
     let inner = block.inner(area);
     let text = wrapped(lines);
@@ -102,7 +103,7 @@ pub fn draw_end(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'_>>, block: 
     frame.render_widget(text, inner);
 }
 
-/// A bar at the right edge of what has more lines than there is room for.
+/// A scroll bar at the right edge, if not all lines fit.
 pub fn draw_bar(frame: &mut Frame<'_>, area: Rect, lines: usize, first: usize) {
     let room = usize::from(area.height.saturating_sub(2));
     if lines <= room || area.width < 2 {
@@ -117,7 +118,7 @@ pub fn draw_bar(frame: &mut Frame<'_>, area: Rect, lines: usize, first: usize) {
     frame.render_stateful_widget(bar, area, &mut at);
 }
 
-/// A text of others on one line.
+/// A text from outside on one line.
 pub fn one_line(text: &str) -> String {
     tame(text).replace('\n', " ")
 }
@@ -130,7 +131,7 @@ fn rows(text: &Paragraph<'_>, width: u16) -> usize {
     text.line_count(width.max(1))
 }
 
-/// How many lines from the first one on fill so many rows.
+/// Number of lines, from the first one on, that fill `room` rows.
 fn filling(lines: &[String], width: u16, room: usize) -> usize {
     let mut filled = 0;
     let fits = lines.iter().take_while(|line| {

@@ -1,12 +1,13 @@
-//! `status --watch` at a terminal: features, the tasks of one of them, what its agents do, and keys to step in (SPEC 9.3).
+//! `status --watch` at a terminal: features, the tasks of one of them, its agents' log, and keys to
+//! intervene (SPEC 9.3).
 //!
-//! | module | what it does |
+//! | module | purpose |
 //! | --- | --- |
-//! | [`state`], `keys` | what is shown and selected; a key becomes an [`Action`](state::Action), without I/O |
-//! | `draw`, `log`, `fit` | the state on the screen, as far as there is room |
-//! | `live` | takes keys and news, asks the state, does what it says |
+//! | [`state`], `keys` | content and selection; a key becomes an [`Action`](state::Action), without I/O |
+//! | `draw`, `log`, `fit` | draws the state, fitted to the screen |
+//! | `live` | event loop: applies keys and news, performs actions |
 //! | `news` | reads the coordinator |
-//! | `order` | tasks in the order of their tree |
+//! | `order` | orders tasks as a tree |
 
 mod draw;
 mod fit;

@@ -1,4 +1,4 @@
-//! What the coordinator tells: an overview when something changes, and the selected task's log as it grows.
+//! News from the coordinator: an overview on each change, and new lines of the selected task's log.
 
 use std::time::Duration;
 
@@ -11,54 +11,51 @@ use super::order::joined;
 use crate::client::{ApiError, Client};
 use crate::logs::transcript::Show;
 
-/// How often the coordinator is asked where it tells of no change: costs of what runs grow without one.
+/// Poll interval without changes: costs of running sessions grow without an event.
 const EVERY: Duration = Duration::from_secs(2);
-/// Pause between two readings, whatever changes.
+/// Shortest pause between two polls.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// Pause before a stream that broke off is asked for again.
+/// Pause before a broken stream is requested again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often a log that ended is looked at: the task may begin anew.
+/// Poll interval of an ended log: the task may start again.
 const LOG_AGAIN: Duration = Duration::from_secs(2);
-/// Tasks of a feature that are shown in their order.
+/// Tasks of a feature that are loaded in order.
 const TASKS: usize = 1000;
-/// Tasks that are always shown: those that run, failed, or need a person.
+/// Tasks that are always loaded: running, failed, or in need of a person.
 const ATTENTION_FILTER: &str = "status=in_progress,needs_review,failed";
-/// How many of them, at most.
+/// The most of these.
 const MOST_TASKS: usize = 200;
 
-/// Something to take.
+/// An update of the state.
 pub enum News {
     /// Features, sessions, workers.
     System(Box<SystemView>),
-    /// Tasks of a feature.
     Tasks {
         feature: String,
-        /// Its first, and those that a person wants to see.
+        /// The first tasks, and those that need attention.
         tasks: Vec<TaskView>,
-        /// Whether there are others.
+        /// Whether there are more tasks.
         has_more: bool,
-        /// What waits to land.
+        /// The attempts that wait to land.
         train: Option<TrainView>,
     },
-    /// More of a task's log; a task without any begins with nothing.
+    /// New text of a task's log; empty for a task without one.
     Log {
         task: String,
-        /// What came.
         text: String,
     },
-    /// What a task changed.
     Diff {
         task: String,
-        /// As git shows it.
+        /// Output of `git diff`.
         text: String,
     },
-    /// What a person asked for was done.
+    /// A person's action succeeded.
     Did(String),
-    /// Something can't be read or done.
+    /// A read or an action failed.
     Trouble(anyhow::Error),
 }
 
-/// What came of what a person asked for.
+/// The news of a finished action.
 pub fn did(done: anyhow::Result<String>) -> News {
     match done {
         Ok(message) => News::Did(message),
@@ -66,7 +63,7 @@ pub fn did(done: anyhow::Result<String>) -> News {
     }
 }
 
-/// Says each time that something may have changed; ends when nobody listens any more.
+/// Notifies of each possible change; ends when nobody listens any more.
 pub async fn changes(client: Client, changed: watch::Sender<()>) {
     while !changed.is_closed() {
         let listen = async {
@@ -79,14 +76,15 @@ pub async fn changes(client: Client, changed: watch::Sender<()>) {
         if let Err(error) = listen.await {
             tracing::debug!(
                 error = format!("{error:#}"),
-                "changes can't be heard; asking again"
+                "the event stream failed; retrying"
             );
         }
         tokio::time::sleep(AGAIN).await;
     }
 }
 
-/// Reads what stands when something changed, and at once when another feature is chosen; ends when nobody listens any more.
+/// Reads the overview after each change, and at once when another feature is selected; ends when nobody
+/// listens any more.
 pub async fn overview(
     client: Client,
     mut chosen: watch::Receiver<(Option<String>, u64)>,
@@ -148,7 +146,7 @@ async fn tasks(client: &Client, feature: String) -> anyhow::Result<News> {
     })
 }
 
-/// Tells the chosen task's log as it grows; ends when nobody listens any more.
+/// Sends the selected task's log as it grows; ends when nobody listens any more.
 pub async fn log(client: Client, mut chosen: watch::Receiver<Option<String>>, sender: mpsc::Sender<News>) {
     loop {
         let task = chosen.borrow_and_update().clone();
@@ -165,7 +163,7 @@ pub async fn log(client: Client, mut chosen: watch::Receiver<Option<String>>, se
     }
 }
 
-/// Reads the stream of a task's sessions on and on, each entry once.
+/// Follows the stream of a task's sessions without end, each entry once.
 async fn follow(client: &Client, task: &str, sender: &mpsc::Sender<News>) {
     let path = format!("/tasks/{task}/transcript/events");
     let mut show = Show::plain();
@@ -201,11 +199,11 @@ async fn follow(client: &Client, task: &str, sender: &mpsc::Sender<News>) {
         match read.await {
             Ok(true) => {}
             Ok(false) => return,
-            // It is gone, which the overview tells; and a stream that broke off is asked for again.
+            // A refusal means that the task is gone, which the overview shows. Any other error is retried.
             Err(error) if ApiError::refuses(&error) => {}
             Err(error) => tracing::debug!(
                 error = format!("{error:#}"),
-                "the log can't be read; asking again"
+                "the log can't be read; retrying"
             ),
         }
         tokio::time::sleep(LOG_AGAIN).await;
@@ -224,7 +222,7 @@ mod tests {
     use crate::client::endpoint::Endpoint;
 
     #[tokio::test]
-    async fn the_one_stream_of_events_says_when_to_read() {
+    async fn the_event_stream_triggers_a_read_and_is_reopened() {
         let answer = || async {
             (
                 [("content-type", "text/event-stream")],
@@ -240,7 +238,7 @@ mod tests {
         let (changed, mut changes) = watch::channel(());
         let hearing = tokio::spawn(super::changes(client, changed));
         changes.changed().await.unwrap();
-        // A stream that ended is asked for again.
+        // A stream that ended is requested again.
         changes.changed().await.unwrap();
         hearing.abort();
         serving.abort();

@@ -1,10 +1,10 @@
-//! Tasks in the order of their tree: what was split off stands under what it was split from.
+//! Orders tasks as a tree: parts come below the task that was split.
 
 use std::collections::HashMap;
 
 use ralph_api::view::TaskView;
 
-/// Brings tasks into that order, and tells how deep each stands. Those whose parent is not among them stand at the top.
+/// Orders tasks as a tree, and returns their depths. Tasks without their parent in the list have depth 0.
 pub fn by_tree(tasks: Vec<TaskView>) -> (Vec<TaskView>, Vec<usize>) {
     let index: HashMap<String, usize> = tasks
         .iter()
@@ -12,7 +12,7 @@ pub fn by_tree(tasks: Vec<TaskView>) -> (Vec<TaskView>, Vec<usize>) {
         .map(|(at, task)| (task.id.clone(), at))
         .collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); tasks.len()];
-    // A pile of what comes next, the first on top.
+    // A stack of the next tasks, the first on top.
     let mut pile: Vec<(usize, usize)> = Vec::new();
     for (at, task) in tasks.iter().enumerate() {
         match task.parent.as_ref().and_then(|parent| index.get(parent)) {
@@ -33,7 +33,7 @@ pub fn by_tree(tasks: Vec<TaskView>) -> (Vec<TaskView>, Vec<usize>) {
     (ordered, depths)
 }
 
-/// The first tasks of a feature with those that a person wants to see wherever they stand, each once.
+/// The first tasks of a feature with those that need attention, each once.
 pub fn joined(first: Vec<TaskView>, wanted: Vec<TaskView>) -> Vec<TaskView> {
     let known: std::collections::HashSet<String> = first.iter().map(|task| task.id.clone()).collect();
     let more = wanted.into_iter().filter(|task| !known.contains(&task.id));
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_stand_under_their_whole_and_nothing_twice() {
+    fn parts_follow_their_parent_and_no_task_appears_twice() {
         let task = |id: &str, parent: Option<&str>| TaskView {
             id: id.to_owned(),
             parent: parent.map(str::to_owned),

@@ -1,4 +1,4 @@
-//! What is shown and what is selected.
+//! Content and selection of the screen.
 
 use ralph_api::view::{CarStatus, FeatureView, SystemView, TaskView, TrainView};
 use ralph_domain::states::{FeatureState, TaskState};
@@ -6,76 +6,75 @@ use ralph_domain::states::{FeatureState, TaskState};
 use super::order::by_tree;
 use crate::terminal::color::tame;
 
-/// Lines of a log that are kept; beyond, the first go.
+/// The longest log, in lines; beyond this, the first lines are dropped.
 const LOG_LINES: usize = 50_000;
-/// Lines that go at once then.
+/// Number of lines dropped at once.
 const LOG_STEP: usize = 5_000;
 
-/// Everything that the screen shows.
+/// The complete state of the screen.
 #[derive(Debug, Default)]
 pub struct State {
     /// Features, sessions, workers.
     pub system: Option<SystemView>,
-    /// Which feature, by its place in `system`.
+    /// Index of the selected feature in `system`.
     pub feature: usize,
-    /// Tasks of that feature, in the order of their tree, as far as the filter lets them through.
+    /// Tasks of that feature that pass the filter, in tree order.
     pub tasks: Vec<TaskView>,
-    /// All of them that were read.
+    /// All loaded tasks of that feature.
     pub all: Vec<TaskView>,
-    /// What a task's key, title or status must hold to be shown.
+    /// Text that a task's key, title or status must contain.
     pub filter: String,
-    /// How deep each of them stands in it.
+    /// Depth of each task of `tasks` in the tree.
     pub depths: Vec<usize>,
-    /// How many more there are.
+    /// Whether the feature has more tasks.
     pub has_more: bool,
-    /// What waits to land on the branch of that feature.
+    /// Attempts that wait to land on the feature's branch.
     pub train: Option<TrainView>,
-    /// Which task, by its place in `tasks`.
+    /// Index of the selected task in `tasks`.
     pub task: usize,
-    /// What the agents of the selected task did, a line each; the last may grow.
+    /// Log of the selected task's agents by line; the last line may grow.
     pub log: Vec<String>,
-    /// Whether the log has the whole screen, and how many lines below the shown ones there are.
+    /// If the log fills the screen: the number of lines below the screen.
     pub reading: Option<usize>,
-    /// Lines of the log that the screen held when it was last drawn.
+    /// Log lines on the screen when it was last drawn.
     pub page: usize,
-    /// Lines that are below when the first one is on the screen.
+    /// Lines below the screen when the first line is visible.
     pub most_below: usize,
-    /// What is read in the place of the log: a diff, from which line on.
+    /// An open diff, and its first visible line.
     pub diff: Option<(Vec<String>, usize)>,
-    /// Whether the keys are explained.
     pub help: bool,
-    /// What is typed.
+    /// The text being edited.
     pub typing: Option<(Typing, String)>,
-    /// What came of the last action, or why the coordinator doesn't answer.
+    /// Result of the last action, or why the coordinator doesn't respond.
     pub message: String,
 }
 
-/// What is typed.
+/// Purpose of the text being edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Typing {
-    /// Why this is done to a task.
+    /// Reason for this action on a task.
     Reason(Verb),
-    /// What the tasks that are shown must hold.
+    /// Text that the listed tasks must contain.
     Filter,
 }
 
-/// What a person does to a task.
+/// A person's action on a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Ends its session; the next attempt is told why.
+    /// End its session; the next attempt gets the reason.
     Interrupt,
-    /// Tries it again; the next attempt is told why.
+    /// Try it again; the next attempt gets the reason.
     Retry,
-    /// Lets its last attempt land.
+    /// Let its last attempt land.
     Approve,
-    /// Sends back what waits for a person; the next session is told why.
+    /// Send back work that waits for a person; the next session gets the reason.
     Reject,
-    /// Goes on without it.
+    /// Go on without it.
     Skip,
 }
 
 impl Verb {
-    /// The word of the API.
+    /// Name of the action in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupt",
@@ -86,7 +85,7 @@ impl Verb {
         }
     }
 
-    /// Whether it does something to a task in this state.
+    /// Whether the action applies to a task in this state.
     pub fn fits(self, task: &TaskView) -> bool {
         match self {
             Self::Interrupt => task.session.is_some(),
@@ -100,34 +99,31 @@ impl Verb {
     }
 }
 
-/// What is to be done about a key.
+/// The effect of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing but drawing.
+    /// Only draw.
     Draw,
-    /// Leave.
     Quit,
     Task {
         id: String,
         verb: Verb,
-        /// Why, if the person said so.
+        /// The person's reason, if given.
         reason: Option<String>,
     },
-    /// Run a feature, pause one that runs, or let it go on.
+    /// Run, pause or resume a feature.
     Feature {
         id: String,
         /// `run`, `pause` or `resume`.
         verb: &'static str,
     },
-    /// Read what a task changed.
+    /// Open a task's diff.
     Diff {
-        /// The task's id.
         id: String,
     },
 }
 
 impl State {
-    /// The id of the selected feature.
     pub fn feature_id(&self) -> Option<String> {
         let features = &self.system.as_ref()?.features;
         Some(features.get(self.feature)?.id.clone())
@@ -137,18 +133,18 @@ impl State {
         self.tasks.get(self.task)
     }
 
-    /// The selected feature.
     pub fn feature(&self) -> Option<&FeatureView> {
         self.system.as_ref()?.features.get(self.feature)
     }
 
-    /// How many tasks wait for a person, once it is known.
+    /// Number of tasks that wait for a person, once known.
     pub fn needs_person(&self) -> Option<i64> {
         let features = &self.system.as_ref()?.features;
         Some(features.iter().map(|feature| feature.tasks.needs_review).sum())
     }
 
-    /// Takes what was read, what needs a person first; the selection stays on the same feature.
+    /// Applies a new overview, with features that need a person first; the selection stays on the same
+    /// feature.
     pub fn take_system(&mut self, mut system: SystemView) {
         system.features.sort_by_key(rank);
         let selected = self.feature_id();
@@ -160,7 +156,7 @@ impl State {
         self.system = Some(system);
     }
 
-    /// Takes the tasks of a feature, if it is the selected one; the selection stays on the same task.
+    /// Applies the tasks of a feature, if it is the selected one; the selection stays on the same task.
     pub fn take_tasks(&mut self, feature: &str, tasks: Vec<TaskView>, has_more: bool) {
         if self.feature_id().as_deref() != Some(feature) {
             return;
@@ -170,14 +166,14 @@ impl State {
         self.show_tasks();
     }
 
-    /// Takes the train of a feature, if it is the selected one.
+    /// Applies the train of a feature, if it is the selected one.
     pub fn take_train(&mut self, feature: &str, train: Option<TrainView>) {
         if self.feature_id().as_deref() == Some(feature) {
             self.train = train;
         }
     }
 
-    /// A task's place in the train, from 1, and where it stands.
+    /// A task's place in the train, from 1, and its status there.
     pub fn car(&self, task: &TaskView) -> Option<(usize, CarStatus)> {
         let cars = &self.train.as_ref()?.cars;
         let mut cars = (1..).zip(cars);
@@ -185,7 +181,7 @@ impl State {
         Some((place, car.status))
     }
 
-    /// Shows the tasks that the filter lets through.
+    /// Lists the tasks that pass the filter.
     pub fn show_tasks(&mut self) {
         let wanted = self.filter.to_lowercase();
         let shown = |task: &&TaskView| {
@@ -195,7 +191,7 @@ impl State {
         let (tasks, depths) = by_tree(self.all.iter().filter(shown).cloned().collect());
         let selected = self.selected().map(|task| task.id.clone());
         let place = |id: &String| tasks.iter().position(|task| task.id == *id);
-        // Nothing selected yet: what runs is what a person wants to see.
+        // Without a selection, a running task is the most interesting.
         let running = || tasks.iter().position(|task| task.session.is_some());
         self.task = selected.as_ref().and_then(place).or_else(running).unwrap_or(0);
         self.tasks = tasks;
@@ -205,7 +201,7 @@ impl State {
         }
     }
 
-    /// Takes what a task changed, if it is the selected one.
+    /// Opens the diff of a task, if it is the selected one.
     pub fn take_diff(&mut self, task: &str, text: &str) {
         if self.selected().is_none_or(|selected| selected.id != task) {
             return;
@@ -215,12 +211,12 @@ impl State {
             .map(|line| tame(line).replace('\t', "    "))
             .collect();
         match lines.is_empty() {
-            true => "it changed nothing".clone_into(&mut self.message),
+            true => "it has no changes".clone_into(&mut self.message),
             false => self.diff = Some((lines, 0)),
         }
     }
 
-    /// Takes more of a task's log, if it is the selected one.
+    /// Appends to a task's log, if it is the selected one.
     pub fn take_log(&mut self, task: &str, text: &str) {
         if self.selected().is_none_or(|selected| selected.id != task) {
             return;
@@ -234,7 +230,7 @@ impl State {
             (_, None) => {}
         }
         self.log.extend(lines.map(str::to_owned));
-        // Whoever reads further up stays there.
+        // A reader further up keeps the position.
         if let Some(below) = self.reading.as_mut().filter(|below| **below > 0) {
             *below += self.log.len() - before;
         }
@@ -244,7 +240,7 @@ impl State {
     }
 }
 
-/// What stands higher: what needs a person, then what goes on, then what could.
+/// Rank of a feature: those that need a person first, then active ones, then those that could run.
 fn rank(feature: &FeatureView) -> u8 {
     match feature.status {
         _ if feature.tasks.needs_review > 0 => 0,
@@ -264,7 +260,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Two features; the first has four tasks, of which the second is worked on, and the last waits for a person.
+    /// Two features; the first has four tasks: the second is running, and the last waits for a person.
     pub fn example() -> State {
         let feature = |id: &str, name: &str, status: &str| {
             json!({
@@ -304,7 +300,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_runs_is_selected_first_and_stays_selected() {
+    fn a_running_task_is_selected_first_and_stays_selected() {
         let mut state = example();
         assert_eq!(state.selected().unwrap().id, "t-2");
         let mut tasks = state.tasks.clone();
@@ -314,7 +310,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_needs_a_person_stands_first_and_a_filter_hides_the_rest() {
+    fn features_in_need_come_first_and_the_filter_hides_tasks() {
         let mut state = example();
         let mut system = state.system.clone().unwrap();
         system.features[1].tasks.needs_review = 1;

@@ -1,5 +1,6 @@
-//! The agents that workers started here would start, as far as a flag and the `.ralph.toml` here tell it, whether their programs are
-//! on this machine, and whether they are logged in. Whether an agent answers, only a worker can say: `ralph-worker doctor`.
+//! The agents that workers started here would use, by flag and by the local `.ralph.toml`: whether their
+//! programs are on this machine, and whether they are logged in. Only a worker can check that an agent
+//! responds: `ralph-worker doctor`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,25 +15,24 @@ use ralph_shared::wire::DEFAULT_AGENT;
 use crate::client::Client;
 use crate::config::{Config, read_table};
 
-/// Begins a value that stands in a file.
+/// Prefix of a value that is read from a file.
 const FILE: &str = "file:";
 
-/// A configured agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
     pub name: String,
-    /// The preset that it was configured by.
+    /// The preset that configures it.
     pub preset: Option<&'static Preset>,
-    /// The program that its command begins with.
+    /// The first word of its command.
     pub program: String,
-    /// Where that is; `None` where it isn't on this machine.
+    /// Path of the program; `None` if it isn't on this machine.
     pub found: Option<PathBuf>,
-    /// Whether a login was found, or none is looked for.
+    /// Whether a login was found, or none is needed.
     pub logged_in: bool,
 }
 
 impl Agent {
-    /// What is missing, and what to do about it.
+    /// The problem and its fix, if any.
     pub fn trouble(&self) -> Option<(String, String)> {
         let Self { name, program, .. } = self;
         if self.found.is_none() {
@@ -43,14 +43,14 @@ impl Agent {
         let problem = format!("no login of {title} was found for the agent `{name}` ({program})");
         Some((
             problem,
-            format!("log in: {}; `ralph-worker doctor` says more", preset.login),
+            format!("log in: {}; `ralph-worker doctor` shows details", preset.login),
         ))
     }
 
     fn missing(&self) -> String {
         let Self { name, program, .. } = self;
         let place = if program.contains('/') {
-            "is no program on this machine"
+            "is not a program on this machine"
         } else {
             "isn't on the PATH"
         };
@@ -68,12 +68,12 @@ impl Agent {
         } else {
             format!("`preset` or `command` of [agents.{name}] in .ralph.toml")
         };
-        format!("install it{how}, or name another one with {other}; `ralph-worker doctor` says more")
+        format!("install it{how}, or name another one with {other}; `ralph-worker doctor` shows details")
     }
 }
 
-/// The agents of workers that are started here; `flag` is what `--agent` says. What can't be read is left out: a worker says what is
-/// wrong with it.
+/// The agents of workers started here; `flag` is the value of `--agent`. Skips unreadable configuration: a
+/// worker reports what is wrong with it.
 pub fn configured(flag: Option<&str>) -> Vec<Agent> {
     let file = Config::locate().ok().flatten();
     let table = file.and_then(|path| read_table(&path).ok()).unwrap_or_default();
@@ -93,7 +93,7 @@ fn of(file: &toml::Table, flag: Option<&str>, path: &OsStr) -> Vec<Agent> {
     agents
 }
 
-/// An agent, unless its command or its own PATH can't be read here.
+/// An agent; `None` if its command or its own PATH can't be read here.
 fn agent(name: &str, flag: Option<&str>, table: &toml::Table, path: &OsStr) -> Option<Agent> {
     let text = |key: &str| table.get(key)?.as_str();
     let (preset, command) = resolve(name, [flag, text("preset"), text("command")]).ok()?;
@@ -122,20 +122,19 @@ fn agent(name: &str, flag: Option<&str>, table: &toml::Table, path: &OsStr) -> O
     })
 }
 
-/// A key's list of texts.
 fn list(table: &toml::Table, key: &str) -> Option<Vec<String>> {
     let list = table.get(key)?.as_array()?;
     let texts = list.iter().filter_map(|text| text.as_str().map(str::to_owned));
     Some(texts.collect())
 }
 
-/// A path; `~/` is the user's home.
+/// Expands `~/` to the user's home.
 fn expanded(path: &str) -> PathBuf {
     let home = path.strip_prefix("~/").zip(env::home_dir());
     home.map_or_else(|| PathBuf::from(path), |(rest, home)| home.join(rest))
 }
 
-/// A program as a worker finds it that is started in this folder.
+/// Finds a program as a worker started in this folder does.
 fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(expanded(program)).filter(|file| is_program(file));
@@ -149,7 +148,7 @@ fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Warns where no worker has the agent: what names it waits.
+/// Warns if no worker has the agent, because its tasks then wait.
 pub async fn warn_if_unknown(client: &Client, agent: Option<&str>) {
     let Some(agent) = agent else { return };
     let Ok(workers) = client.get::<Page<WorkerView>>("/workers").await else {
@@ -158,7 +157,7 @@ pub async fn warn_if_unknown(client: &Client, agent: Option<&str>) {
     let known = |worker: &WorkerView| worker.agents.iter().any(|known| known == agent);
     if !workers.items.iter().any(known) {
         eprintln!(
-            "warning: no worker has an agent `{agent}`: what names it waits until [agents.{agent}] is in the .ralph.toml of a worker"
+            "warning: no worker has an agent `{agent}`: its tasks wait until [agents.{agent}] is in the .ralph.toml of a worker"
         );
     }
 }
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_of_each_agent_is_looked_for() {
+    fn the_program_of_each_agent_is_searched() {
         check("", None, &[("default", "claude-agent-acp", false)]);
         check("", Some("gemini"), &[("default", "gemini", false)]);
         let presets = "[agent]\npreset = 'codex'\n[agents.qwen]\nmode = 'x'\n[agents.a]\npreset = 'b'";
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_what_to_do() {
+    fn a_missing_program_or_login_comes_with_its_fix() {
         let check = |name: &str, table: &str, expected: [&str; 2]| {
             let table: toml::Table = table.parse().unwrap();
             let agent = agent(name, None, &table, OsStr::new("/bin")).unwrap();
@@ -226,7 +225,7 @@ mod tests {
         check(
             "fast",
             "command = '/opt/fast'",
-            ["`/opt/fast` is no program", "[agents.fast]"],
+            ["`/opt/fast` is not a program", "[agents.fast]"],
         );
         let without = "command = 'sh'\npass_env = []\nfiles = []";
         check(
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_the_one_that_is_told() {
+    fn the_documented_default_preset_is_the_real_one() {
         let key = KEYS.iter().find(|key| key.name == "agent.preset").unwrap();
         let quoted = format!("'{DEFAULT_PRESET}'");
         assert!(matches!(key.default, Unset::Toml(text) if text == quoted));

@@ -1,46 +1,47 @@
-//! What `--dry-run` tells of a task graph.
+//! Output of `--dry-run` for a task graph.
 
 use serde::Serialize;
 
 use ralph_domain::budget::estimate::Estimate;
 use ralph_domain::graph::{Graph, Node, Waves};
 
-/// A task graph that could be submitted.
+/// A valid task graph.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct CheckedGraph {
-    /// The file that it was read from, or `standard input`.
+    /// The file of the graph, or `standard input`.
     pub source: String,
-    /// How many tasks it has.
+    /// Number of tasks.
     pub tasks: usize,
-    /// How many blockers they have together.
+    /// Number of dependencies between tasks.
     pub edges: usize,
-    /// How many waves it takes, if every task takes the same time.
+    /// Number of waves, if every task takes the same time.
     pub waves: usize,
-    /// How many tasks can start at once.
+    /// Number of tasks that can start at once.
     pub can_start: usize,
-    /// How many can run side by side at most.
+    /// The most tasks that can run in parallel.
     pub side_by_side: usize,
-    /// The tasks, parents and blockers before what they hold.
+    /// The tasks; parents and blockers come before the tasks that depend on them.
     pub graph: Vec<CheckedTask>,
-    /// What was ignored, the first 20, and what else one should know.
+    /// Warnings; at most 20 of them about ignored input.
     pub warnings: Vec<String>,
-    /// What it is going to cost and how long it is going to take, by earlier tasks; null where no coordinator tells.
+    /// Expected cost and time, based on earlier tasks; null without a coordinator.
     pub estimate: Option<Estimate>,
 }
 
-/// A task of a graph that could be submitted. What it doesn't say is null, or empty, and is the feature's.
+/// A task of a valid graph. Fields that the task doesn't set are null or empty, and inherited from the
+/// feature.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct CheckedTask {
-    /// Its name within the graph.
+    /// Name within the graph.
     pub key: String,
-    /// What is to be done, on one line.
+    /// The task, on one line.
     pub title: String,
-    /// Key of the task that it is a part of.
+    /// Key of the parent task.
     pub parent: Option<String>,
     /// Keys of the tasks that must be done before.
     pub after: Vec<String>,
-    /// Tasks of wave 1 can start at once, those of wave 2 when those of wave 1 that they wait for are done, and so on. None of a parent,
-    /// which isn't worked on itself.
+    /// Tasks of wave 1 can start at once. Tasks of wave 2 can start when the tasks of wave 1 that they wait
+    /// for are done, and so on. Null for a parent, which is never executed itself.
     pub wave: Option<u32>,
     /// Lower goes first.
     pub priority: i32,
@@ -50,16 +51,16 @@ pub struct CheckedTask {
     pub agent: Option<String>,
     /// Model or tier.
     pub model: Option<String>,
-    /// Retries.
+    /// Number of retries.
     pub max_retries: Option<u32>,
     /// Whether another session judges each attempt.
     pub verify: Option<bool>,
-    /// Paths that it is declared to change.
+    /// Declared paths of its changes.
     pub paths: Vec<String>,
 }
 
 impl CheckedGraph {
-    /// What is told of this graph, with these warnings.
+    /// Describes this graph, with these warnings.
     pub fn new(graph: &Graph, warnings: Vec<String>, estimate: Option<Estimate>) -> Self {
         let waves = Waves::of(graph);
         let tasks = graph.nodes.iter().zip(&waves.of_task);
@@ -107,14 +108,14 @@ mod tests {
     use ralph_domain::graph::{self, Limits};
 
     #[test]
-    fn a_program_is_told_what_is_drawn_for_people() {
+    fn the_json_document_agrees_with_the_drawn_graph() {
         let text = "- {key: a, title: Do a, priority: -1, pool: gpu, agent: x, model: opus, max_retries: 1, verify: false, paths: [src]}\n\
                     - {key: b, title: Do b}\n\
                     - {key: b1, title: Do b1, parent: b, after: [a]}\n\
                     - {key: c, title: Do c, after: [b, a]}\n";
         let graph = graph::load("tasks.yaml", text, &Limits::file()).unwrap();
-        let told = CheckedGraph::new(&graph, vec!["w".to_owned()], None);
-        let told: Value = serde_json::to_value(told).unwrap();
+        let document = CheckedGraph::new(&graph, vec!["w".to_owned()], None);
+        let document: Value = serde_json::to_value(document).unwrap();
         for (field, value) in [
             ("source", json!("tasks.yaml")),
             ("tasks", json!(4)),
@@ -124,15 +125,15 @@ mod tests {
             ("side_by_side", json!(1)),
             ("warnings", json!(["w"])),
         ] {
-            assert_eq!(told[field], value, "{field}");
+            assert_eq!(document[field], value, "{field}");
         }
         let a = json!({
             "key": "a", "title": "Do a", "parent": null, "after": [], "wave": 1, "priority": -1, "pool": "gpu", "agent": "x",
             "model": "opus", "max_retries": 1, "verify": false, "paths": ["src"],
         });
-        assert_eq!(told["graph"][0], a);
+        assert_eq!(document["graph"][0], a);
         let drawn = graph::draw(&graph);
-        let waves: Vec<(String, Value)> = told["graph"]
+        let waves: Vec<(String, Value)> = document["graph"]
             .as_array()
             .unwrap()
             .iter()
@@ -150,7 +151,7 @@ mod tests {
             );
         }
         let of = |key: &str| {
-            let tasks = told["graph"].as_array().unwrap();
+            let tasks = document["graph"].as_array().unwrap();
             tasks.iter().find(|task| task["key"] == key).unwrap().clone()
         };
         assert_eq!(

@@ -38,36 +38,37 @@ use crate::wait::{self, Interrupts, WaitFlags};
   ralph submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8
   ralph submit feature todo --tasks tasks.yaml --feature-max-cost 40 --task-max-cost 5
   ralph submit feature due --description \"A due date for each item\" --approve plan,tasks --wait
-  ralph submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
+  ralph submit feature todo --tasks tasks.yaml --avoid-conflicts  no two on the same paths at once
   ralph submit feature todo --tasks tasks.yaml --no-review --on-failure stop --wait   without a person
   ralph submit feature notes --tasks tasks.yaml --workspace dir --repo ~/notes   in the folder itself
   ralph submit feature todo --tasks tasks.yaml --deadline 6h --weight 3
   ralph submit feature nightly --tasks tasks.yaml --every \"0 3 * * *\" --time-zone Europe/Berlin
-  ralph submit feature due --spec due.md --gate \"make test\"          from a specification on
-  ralph submit feature due --tasks tasks.yaml --gate \"make due-test\" --gate-may-fail-on-base   made by the tasks")]
+  ralph submit feature due --spec due.md --gate \"make test\"          start from a specification
+  ralph submit feature due --tasks tasks.yaml --gate \"make due-test\" --gate-may-fail-on-base   the tasks create it")]
 pub struct FeatureArgs {
     /// Name of the feature, unique in its repository: a-z, 0-9, `.`, `_`, `-`
     name: String,
     /// File with the tasks, YAML or JSON; `-` for standard input
     #[arg(long, value_name = "FILE")]
     tasks: Option<PathBuf>,
-    /// What it is about, in a sentence or more; alone, sessions write its specification, plan and tasks
+    /// Description in a sentence or more; alone, sessions write its specification, plan and tasks
     #[arg(long, value_name = "TEXT", visible_alias = "describe")]
     description: Option<String>,
-    /// File with the specification, which agents get to see; without a plan or tasks, a session plans it
+    /// File with the specification, which agents see; without a plan or tasks, a session plans it
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// File with the plan, which agents get to see; without tasks, a session breaks it into tasks
+    /// File with the plan, which agents see; without tasks, a session breaks it into tasks
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// What a person approves before the next step starts, with commas between
+    /// Results that a person approves before the next step starts, separated by commas
     #[arg(long, value_name = "RESULTS", value_delimiter = ',', value_parser = PossibleValuesParser::new(steps::RESULTS))]
     approve: Vec<String>,
-    /// Rounds of reviewing the whole when its tasks are done; 0 is none [default: 2 without --tasks, else 0]
+    /// Rounds of reviewing the whole feature when its tasks are done; 0 is none [default: 2 without --tasks,
+    /// else 0]
     #[arg(long, value_name = "N")]
     review: Option<i32>,
-    /// What becomes of the finished feature's branch: it is merged into its base (ff, merge, squash), or handed to the
-    /// worker's `[workspace] on_complete` (command) [default: it is left]
+    /// How to merge the finished feature's branch into its base: ff, merge or squash; or command, the
+    /// worker's `[workspace] on_complete` [default: the branch stays unmerged]
     #[arg(long, env = "RALPH_MERGE", value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
     merge: Option<MergeHow>,
     #[command(flatten)]
@@ -75,10 +76,10 @@ pub struct FeatureArgs {
     /// Sessions that may run at once [default: 4]
     #[arg(long, env = "RALPH_MAX_PARALLEL", value_name = "N")]
     max_parallel: Option<i32>,
-    /// Retries of a task that doesn't say; then a person is asked, see --no-review [default: 3]
+    /// Retries of a task that doesn't set its own; after them a person decides, see --no-review [default: 3]
     #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
     max_retries: Option<i32>,
-    /// Pool of tasks that don't say [default: default]
+    /// Pool of tasks that don't set their own [default: default]
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
     /// Let no other session judge an attempt before it counts
@@ -89,7 +90,7 @@ pub struct FeatureArgs {
     #[arg(long, env = "RALPH_AVOID_CONFLICTS", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
           default_missing_value = "yes", value_parser = BoolishValueParser::new())]
     avoid_conflicts: Option<bool>,
-    /// What happens to the siblings of a task that fails for good
+    /// Effect on the siblings of a task that fails for good
     #[arg(long, value_enum, default_value_t = OnFailure::Continue, value_name = "POLICY")]
     on_failure: OnFailure,
     /// Only create it; `feature run NAME` starts it
@@ -110,12 +111,12 @@ pub struct FeatureArgs {
     budgets: BudgetFlags,
 }
 
-/// SPEC 2.4.
+/// Failure policy (SPEC 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OnFailure {
-    /// Whatever doesn't depend on it goes on
+    /// Tasks that don't depend on it go on
     Continue,
-    /// They stop being ready
+    /// Ready siblings stop being ready
     Stop,
 }
 
@@ -124,7 +125,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     let tasks = args.tasks.as_deref().map(read_graph).transpose()?;
     let schedule = args.schedule()?;
     let file = Config::find()?;
-    // Before anything is asked or read: what stands there doesn't become right by the rest.
+    // Checked before any question or reading: nothing later can correct a wrong option.
     let mut run = args.run.request(&file)?;
     let max_parallel = match args.max_parallel {
         None => limits::max_parallel(&file.limits)?,
@@ -153,7 +154,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         review_rounds: args.review,
         merge,
         repo,
-        // In a folder itself one session works at a time, whatever the file says.
+        // In a folder, one session works at a time, whatever the file sets.
         max_parallel: max_parallel.filter(|_| dir.is_none() || args.max_parallel.is_some()),
         failure_policy: match args.on_failure {
             OnFailure::Continue => FailurePolicy::Continue,
@@ -187,13 +188,13 @@ impl FeatureArgs {
         let schedule = self.schedule.to_request()?;
         if schedule.is_some() && self.wait.wait {
             let why =
-                "what begins later can't be waited for now; leave out --wait, and look with `schedule list`";
+                "--wait can't wait for a scheduled start; leave out --wait, and check with `schedule list`";
             return Err(Usage(why.to_owned()));
         }
         Ok(schedule)
     }
 
-    /// The specification and the plan; together with the rest they are enough to begin with.
+    /// The specification and the plan; an error if the feature has nothing to start with.
     fn texts(&self) -> anyhow::Result<(Option<String>, Option<String>)> {
         let (spec, plan) = match (&self.tasks, &self.spec, &self.plan) {
             (None, None, None) => (written(&self.name, "spec")?, written(&self.name, "plan")?),
@@ -254,8 +255,8 @@ fn read_graph(path: &Path) -> anyhow::Result<GraphText> {
     Ok(GraphText { source, text })
 }
 
-/// The text that was written beside the project for this feature (SPEC 2.1). It is sent to whoever may read the feature, and to models:
-/// so never what a link leads to.
+/// The feature's text in the project's own folder (SPEC 2.1). Everyone who may read the feature gets it, and
+/// models too, so links are not followed.
 fn written(feature: &str, which: &str) -> anyhow::Result<Option<String>> {
     let path = Path::new(".ralph/features")
         .join(feature)
@@ -275,6 +276,6 @@ fn written(feature: &str, which: &str) -> anyhow::Result<Option<String>> {
     read_text(&path).map(Some)
 }
 
-fn read_text(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
     file::read_text_or_stdin(path, file::LARGE_BYTES).map_err(|error| Usage(error.to_string()).into())
 }

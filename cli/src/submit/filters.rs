@@ -1,12 +1,12 @@
-//! Filters that a repository's attributes name (git-crypt, say) and that are set up in its own configuration alone: a worker's git doesn't
-//! know them, and refuses to work with what is to go through them.
+//! Filters that a repository's attributes name (for example git-crypt), but that only its own configuration
+//! defines. A worker's git doesn't know them, and refuses files that need them.
 
 use std::path::Path;
 
 use crate::config::{Config, read_table};
 use crate::git::git;
 
-/// What to know of the filters of the repository at `top`, if any is set up nowhere else.
+/// A warning about the filters of the repository at `top`, if the user's git and the worker don't know one.
 pub async fn warning(top: &Path) -> Option<String> {
     let attributes = ":(glob)**/.gitattributes";
     let grep = ["grep", "-h", "-o", "-E", "filter=[^[:space:]]+", "--", attributes];
@@ -27,7 +27,7 @@ pub async fn warning(top: &Path) -> Option<String> {
             .unwrap_or_default();
         let path = files.lines().next().unwrap_or(".gitattributes");
         return Some(format!(
-            "`{path}` goes through the filter `{name}`, which this repository's own configuration sets up at most; a worker's git doesn't \
+            "`{path}` needs the filter `{name}`, which at most this repository's own configuration defines; a worker's git doesn't \
              know it and will refuse the work: set it up for the worker's user (`git config --global filter.{name}.clean …`), or \
              name its commands in `[git.filters.{name}]` of the worker's .ralph.toml"
         ));
@@ -35,7 +35,7 @@ pub async fn warning(top: &Path) -> Option<String> {
     None
 }
 
-/// Whether git knows the filter outside of the repository too.
+/// Whether the user's git configuration defines the filter.
 async fn is_of_user(name: &str) -> bool {
     for verb in ["clean", "smudge", "process"] {
         let key = format!("filter.{name}.{verb}");
@@ -49,7 +49,7 @@ async fn is_of_user(name: &str) -> bool {
     false
 }
 
-/// Whether the configuration that is found here, which a worker on this machine reads, names the filter.
+/// Whether the `.ralph.toml` here, which a worker on this machine reads, defines the filter.
 fn is_of_worker(name: &str) -> bool {
     let table = Config::locate()
         .ok()

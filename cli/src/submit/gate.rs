@@ -1,4 +1,4 @@
-//! The test command that a repository's own files name, for a submission without a gate.
+//! Finds the test command of a repository, for a submission without a gate.
 
 use std::fs::File;
 use std::io::{BufRead as _, IsTerminal as _, Read as _, stderr, stdin};
@@ -8,13 +8,10 @@ use ralph_api::body::RunOptions;
 
 use super::repo::{RepoFlags, local_top};
 
-/// A file that is looked into. Bytes.
+/// Bytes of a file that are searched.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Offers the repository's own test command as gate where none is given: at a terminal as a question, else in a hint.
-///
-/// # Errors
-/// When the terminal can't be read.
+/// Offers the repository's own test command if there is no gate: asks at a terminal, else prints a hint.
 pub async fn offer(flags: &RepoFlags, run: &mut RunOptions) -> anyhow::Result<()> {
     if !run.gate.is_empty() {
         return Ok(());
@@ -37,7 +34,7 @@ pub async fn offer(flags: &RepoFlags, run: &mut RunOptions) -> anyhow::Result<()
     Ok(())
 }
 
-/// The command that runs the tests of the repository at `top`, by the tools that its files name.
+/// The test command of the repository at `top`, by the build tools that it uses.
 fn test_command(top: &Path) -> Option<String> {
     let has = |name: &str| top.join(name).is_file();
     let holds = |name: &str, text: &str| read(&top.join(name)).is_some_and(|read| read.contains(text));
@@ -79,10 +76,10 @@ fn test_command(top: &Path) -> Option<String> {
     Some(found.to_owned())
 }
 
-/// The test script of `package.json`, after an installation from the lock file of the tool that wrote it.
+/// The test script of `package.json`, after an installation by the tool that wrote the lock file.
 fn npm_test(top: &Path) -> Option<String> {
     let package: serde_json::Value = serde_json::from_str(&read(&top.join("package.json"))?).ok()?;
-    // What `npm init` writes.
+    // The default of `npm init`.
     let script = package["scripts"]["test"].as_str()?;
     if script.contains("no test specified") {
         return None;
@@ -117,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_test_command_is_that_of_the_tools_which_the_files_name() {
+    fn the_test_command_follows_from_the_repository_files() {
         let check = |files: &[(&str, &str)], expected: Option<&str>| {
             let dir = tempfile::tempdir().unwrap();
             for (name, text) in files {

@@ -1,4 +1,4 @@
-//! Flags of a run; what they leave out comes from `.ralph.toml`, and then from the coordinator (SPEC 3.4, 8).
+//! Flags of a run. Missing values come from `.ralph.toml`, then from the coordinator (SPEC 3.4, 8).
 
 use std::fmt::Display;
 
@@ -20,10 +20,11 @@ pub struct RunFlags {
     /// Iterations [default: $RALPH_TOTAL, else 20, and 5 for each task]
     #[arg(long, env = "RALPH_LIMIT", value_name = "N")]
     pub limit: Option<i64>,
-    /// Number of the first iteration, for a script that counts on; `--limit` is that of the last [default: 1]
+    /// Number of the first iteration, for a script that continues counting; `--limit` is the number of the
+    /// last [default: 1]
     #[arg(long, env = "RALPH_ITERATION", value_name = "N")]
     pub iteration: Option<i32>,
-    /// How many iterations the script that calls this counts in all
+    /// Total iterations of the calling script
     #[arg(long, env = "RALPH_TOTAL", hide = true)]
     pub total: Option<i64>,
     /// Stop after one iteration
@@ -60,7 +61,7 @@ pub struct RunFlags {
     /// A command that must succeed on exactly the commit that lands; may be repeated [default: `[verify] commands`]
     #[arg(long, env = "RALPH_GATE_COMMAND", value_name = "COMMAND")]
     pub gate: Vec<String>,
-    /// Let work land that passes the gate although the gate fails on the base commit, where it is not tried then
+    /// Let work that passes the gate land without trying the gate on the base commit, which may fail it
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
     pub gate_may_fail_on_base: Option<bool>,
@@ -68,11 +69,12 @@ pub struct RunFlags {
     /// `[verify] protect`, else CI workflows and git hooks]
     #[arg(long, env = "RALPH_PROTECT", value_name = "PATTERN")]
     pub protect: Vec<String>,
-    /// How attempts land that passed: each, batch, serial [default: `[verify] landing`, else each with its own run of the gate]
+    /// How attempts that passed land: each, batch, serial [default: `[verify] landing`, else each with its
+    /// own run of the gate]
     #[arg(long, env = "RALPH_LANDING", value_name = "HOW")]
     pub landing: Option<Landing>,
-    /// Let no task wait for a person when its retries are used up, or no further one helps: it fails for good, and
-    /// `--on-failure` says what follows. What `--approve` names waits all the same
+    /// Let no task wait for a person when its retries are used up, or a further one would not help: it fails
+    /// for good, and `--on-failure` decides what follows. Results named by `--approve` still wait
     #[arg(long, env = "RALPH_NO_REVIEW", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
           default_missing_value = "yes", value_parser = BoolishValueParser::new())]
     pub no_review: Option<bool>,
@@ -81,9 +83,9 @@ pub struct RunFlags {
     pub cold: bool,
 }
 
-/// Limits beside the run's
+/// Limits beside those of the run
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Limits beside the run's, as of `budget set`; 0 is no limit")]
+#[command(next_help_heading = "Limits beside the run's, like `budget set`; 0 is no limit")]
 pub struct BudgetFlags {
     /// Cost of each session in USD
     #[arg(long, value_name = "USD")]
@@ -120,7 +122,7 @@ impl RunFlags {
     /// The requested limits: flags first, then the configuration file.
     ///
     /// # Errors
-    /// A [`Usage`] when a limit of the file is none: it names file and key.
+    /// A [`Usage`] when a limit of the file is invalid; it names file and key.
     pub fn request(&self, file: &Config) -> anyhow::Result<RunOptions> {
         let mut options = self.request_with(&file.limits)?;
         options.review = options.review.or(file.execution.review);
@@ -134,10 +136,7 @@ impl RunFlags {
         Ok(options)
     }
 
-    /// What the flags alone ask for.
-    ///
-    /// # Errors
-    /// Never: no file is read.
+    /// The options of the flags alone. Never fails, since it reads no file.
     pub fn flags(&self) -> anyhow::Result<RunOptions> {
         self.request_with(&Limits::default())
     }
@@ -147,17 +146,17 @@ impl RunFlags {
             (Some(span), _) => Ok(Some(span.ms())),
             (None, Some(text)) => match text.parse::<Span>() {
                 Ok(span) => Ok(Some(span.ms())),
-                Err(error) => Err(unfit(key, &error)),
+                Err(error) => Err(invalid_limit(key, &error)),
             },
             (None, None) => Ok(None),
         };
         let count = |flag: Option<i64>, file: Option<i64>, key: &str| match (flag, file) {
-            (None, Some(n)) if n < 0 => Err(unfit(key, &below_nothing(n))),
+            (None, Some(n)) if n < 0 => Err(invalid_limit(key, &below_zero(n))),
             (flag, file) => Ok(flag.or(file)),
         };
         let cost_usd = match (self.max_cost, file.max_cost) {
             (None, Some(usd)) if usd.is_nan() || usd < 0.0 => {
-                return Err(unfit("max_cost", &below_nothing(usd)));
+                return Err(invalid_limit("max_cost", &below_zero(usd)));
             }
             (flag, file) => flag.or(file),
         };
@@ -189,10 +188,10 @@ impl RunFlags {
     }
 }
 
-/// The commands of a file's gate, and how they run.
+/// The commands of a file's gate, and their options.
 ///
 /// # Errors
-/// A [`Usage`] when a time-out is none.
+/// A [`Usage`] when a timeout is invalid.
 fn gate(file: &Verify) -> anyhow::Result<(Vec<String>, Vec<GateStep>)> {
     let mut gate = file.commands.clone();
     let mut steps = vec![GateStep::default(); if file.steps.is_empty() { 0 } else { gate.len() }];
@@ -209,19 +208,19 @@ fn gate(file: &Verify) -> anyhow::Result<(Vec<String>, Vec<GateStep>)> {
     Ok((gate, steps))
 }
 
-/// The patterns that flags name, `''` being none; `None` without a flag.
+/// The patterns of the flags, where `''` means none; `None` without a flag.
 pub fn protect(flags: &[String]) -> Option<Vec<String>> {
     let named = flags.iter().filter(|pattern| !pattern.is_empty()).cloned();
     (!flags.is_empty()).then(|| named.collect())
 }
 
-/// `[limits] max_parallel`, for a feature whose flags don't say it.
+/// `[limits] max_parallel`, for a feature without the flag.
 ///
 /// # Errors
-/// A [`Usage`] when it is no number of sessions.
+/// A [`Usage`] when the number is below 1.
 pub fn max_parallel(file: &Limits) -> anyhow::Result<Option<i32>> {
     match file.max_parallel {
-        Some(n) if n < 1 => Err(unfit(
+        Some(n) if n < 1 => Err(invalid_limit(
             "max_parallel",
             &format!("{n} sessions do no work; give 1 or more"),
         )),
@@ -229,12 +228,12 @@ pub fn max_parallel(file: &Limits) -> anyhow::Result<Option<i32>> {
     }
 }
 
-fn below_nothing(given: impl Display) -> String {
-    format!("{given} is no limit; give a number above 0, or 0 for no limit")
+fn below_zero(given: impl Display) -> String {
+    format!("{given} is not a limit; give a number above 0, or 0 for no limit")
 }
 
-/// A limit of the file that is none, and what to do.
-fn unfit(key: &str, why: &str) -> anyhow::Error {
+/// The error of an invalid limit in the file, with its fix.
+fn invalid_limit(key: &str, why: &str) -> anyhow::Error {
     let file = Config::locate().ok().flatten();
     let file = file.map_or_else(|| ".ralph.toml".to_owned(), |path| path.display().to_string());
     Usage(format!("{file}: `[limits] {key}`: {why}")).into()
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_the_file_stand_behind_its_commands() {
+    fn steps_of_the_file_follow_its_commands() {
         let file: Config = toml::from_str(
             "[verify]
             commands = ['make']
@@ -299,7 +298,7 @@ mod tests {
         );
         let settings = options.settings(1).unwrap();
         assert_eq!(settings.gate_steps.len(), 3);
-        // A gate of a flag is another one.
+        // A gate from flags replaces the file's gate.
         let flags = RunFlags {
             gate: vec!["true".to_owned()],
             ..RunFlags::default()
@@ -311,16 +310,16 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_the_file_that_is_none_is_named() {
+    fn an_error_names_an_invalid_limit_of_the_file() {
         let check = |file: Limits, words: &[&str]| {
-            let told = match RunFlags::default().request_with(&file) {
+            let error = match RunFlags::default().request_with(&file) {
                 Ok(_) => max_parallel(&file).unwrap_err(),
-                Err(told) => told,
+                Err(error) => error,
             };
-            assert!(told.is::<Usage>(), "{told:#}");
-            let told = told.to_string();
+            assert!(error.is::<Usage>(), "{error:#}");
+            let error = error.to_string();
             for word in [&[".ralph.toml: `[limits] "], words].concat() {
-                assert!(told.contains(word), "no {word} in: {told}");
+                assert!(error.contains(word), "no {word} in: {error}");
             }
         };
         let none = Limits::default;
@@ -396,7 +395,7 @@ mod tests {
             &["max_parallel`", "1 or more"],
         );
 
-        // What a flag says instead isn't read.
+        // A flag replaces the file's value, which is then not checked.
         let flags = RunFlags {
             limit: Some(3),
             ..RunFlags::default()

@@ -1,7 +1,7 @@
 //! `submit …`
 //!
-//! The client resolves what only its machine knows: files, the repository and its base commit. What is submitted is whole
-//! and doesn't depend on the client any more.
+//! The client resolves everything that only its machine knows: files, the repository and its base commit. A
+//! submission is complete and doesn't depend on the client afterwards.
 
 pub mod agents;
 mod checked;
@@ -28,6 +28,7 @@ use crate::terminal::condition;
 use crate::terminal::output::{self, Format};
 pub use checked::CheckedGraph;
 pub use feature::FeatureArgs;
+pub(crate) use feature::read_text;
 pub use limits::{BudgetFlags, RunFlags, protect};
 pub use repo::{RepoFlags, checked_out, here, identity};
 pub use task::{TaskArgs, submit as task};
@@ -48,10 +49,10 @@ pub async fn run(globals: &Globals, command: SubmitCommand) -> anyhow::Result<Ex
     }
 }
 
-/// Creates a feature that doesn't run yet.
+/// Creates a feature without running it.
 pub async fn draft(globals: &Globals, mut args: FeatureArgs) -> anyhow::Result<ExitCode> {
     if args.wait.wait {
-        let why = "what is only created doesn't run, so there is nothing to wait for; `feature run NAME --wait` starts it";
+        let why = "`feature create` starts no run, so there is nothing to wait for; `feature run NAME --wait` starts one";
         return Err(Usage(why.to_owned()).into());
     }
     args.draft = true;
@@ -64,7 +65,7 @@ fn warn(warnings: impl IntoIterator<Item = impl std::fmt::Display>) {
     }
 }
 
-/// Tells what was accepted, and waits for its end if that is wanted.
+/// Reports an accepted submission, and waits for its end with `--wait`.
 async fn accepted(
     client: &Client,
     format: Format,
@@ -82,11 +83,11 @@ async fn accepted(
         Some(run) => format!(", {run}"),
         None => format!(", {}", condition::words(&feature.condition)),
     };
-    let told = format!("{} ({}): {tasks}{run}", feature.name, feature.id);
+    let text = format!("{} ({}): {tasks}{run}", feature.name, feature.id);
     if let Some(interrupts) = waits {
-        eprintln!("{told}");
-        return wait::begun(client, &feature.id, format, interrupts).await;
+        eprintln!("{text}");
+        return wait::wait_accepted(client, &feature.id, format, interrupts).await;
     }
-    output::answer(format, accepted, &format!("{told}\n"))?;
+    output::answer(format, accepted, &format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! Flags that say when a feature goes before others.
+//! Flags of a feature's precedence over others.
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
@@ -7,24 +7,26 @@ use ralph_domain::scheduling::concurrency::Concurrency;
 
 use crate::terminal::moment::moment_or_none;
 
-/// When a feature goes before others
+/// Precedence over other features
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "When it goes before others")]
+#[command(next_help_heading = "Precedence over other features")]
 pub struct PrecedenceFlags {
-    /// Part of the slots beside that of other features: with 3, three times as many as one with 1 [default: 1]
+    /// Share of the slots relative to other features: with 3, three times as many as with 1 [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=1000))]
     weight: Option<i32>,
-    /// When it should be finished, as 2026-12-01T08:00+01:00, "2026-12-01 08:00" or 6h; `none` takes it away. The earliest goes first
+    /// Deadline: 2026-12-01T08:00+01:00, "2026-12-01 08:00" or 6h; `none` removes it. The earliest goes
+    /// first
     #[arg(long, value_name = "TIME", value_parser = moment_or_none)]
     deadline: Option<String>,
     /// End its run at the deadline, as a limit does
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
     stop_at_deadline: Option<bool>,
-    /// Begin nothing of it before this time; `none` takes it away
+    /// Start none of its tasks before this time; `none` removes it
     #[arg(long, value_name = "TIME", value_parser = moment_or_none)]
     not_before: Option<String>,
-    /// Let no more sessions of its tasks be live at once than LIMIT, over all features with this KEY; the limit said last counts for all
+    /// Run at most LIMIT sessions of its tasks at once, over all features with this KEY; the last given
+    /// limit applies to all
     #[arg(long, value_name = "KEY=LIMIT")]
     concurrency: Option<Concurrency>,
 }

@@ -1,4 +1,4 @@
-//! A task that is described in a conversation, where its title isn't given.
+//! Asks for a task at the terminal, when its title is missing.
 
 use std::io::{BufRead as _, IsTerminal as _};
 
@@ -7,14 +7,14 @@ use crate::args::usage::Usage;
 use crate::terminal::color::{Paint, Tone};
 use crate::terminal::editor;
 
-/// Asks at the terminal for what no flag says, shows what is submitted, and lets the person confirm.
+/// Asks at the terminal for values without a flag, shows the submission, and lets the person confirm.
 ///
 /// # Errors
 /// Without a terminal, and when the person leaves or doesn't confirm.
 pub(super) fn fill(args: &mut TaskArgs) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
         let why =
-            "the title is missing: give TITLE, in one line what is to be done; at a terminal it is asked for";
+            "the title is missing: give TITLE, the task in one line; at a terminal this command asks for it";
         return Err(Usage(why.to_owned()).into());
     }
     let title = loop {
@@ -43,13 +43,13 @@ pub(super) fn fill(args: &mut TaskArgs) -> anyhow::Result<()> {
     }
     if args.feature.is_some() && args.after.is_empty() {
         let after = prompt_line(
-            "Tasks that must be done before (FEATURE/KEY or ids, with commas between; empty for none)",
+            "Tasks that must be done before (FEATURE/KEY or ids, separated by commas; empty for none)",
         )?;
         args.after = words(&after);
     }
     if args.feature.is_none() && args.run.gate.is_empty() {
         let gate = prompt_line(
-            "Command that must succeed before it lands, as `make test` (empty for `[verify] commands`)",
+            "Command that must succeed before it lands, for example `make test` (empty for `[verify] commands`)",
         )?;
         args.run.gate = Some(gate).filter(|gate| !gate.is_empty()).into_iter().collect();
     }

@@ -1,4 +1,4 @@
-//! The repository of what is submitted: found, checked, and pinned to a commit before anything is sent.
+//! Finds and checks the repository of a submission, and pins it to a commit.
 
 use std::path::{Path, PathBuf};
 
@@ -18,14 +18,14 @@ use crate::config::Config;
 use crate::git::checked_out;
 use crate::git::git;
 
-/// Which repository, and from where.
+/// The repository, and its base.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Repository")]
 pub struct RepoFlags {
     /// Address or path of the repository; a path is for workers on this machine [default: that of the current folder]
     #[arg(long, env = "RALPH_REPO", value_name = "URL|PATH")]
     repo: Option<String>,
-    /// Branch or tag to start from [default: the branch that is checked out]
+    /// Branch or tag to start from [default: the checked-out branch]
     #[arg(long, env = "RALPH_BASE", value_name = "REF")]
     base: Option<String>,
     /// The feature's branch [default: ralph/NAME]
@@ -34,20 +34,20 @@ pub struct RepoFlags {
     /// No repository: each task gets an empty folder (`--workspace scratch`)
     #[arg(long, conflicts_with_all = ["repo", "base", "branch"])]
     no_repo: bool,
-    /// Where agents work: each attempt in a clone of its own (git), in an empty folder (scratch), or all of them, one at a
-    /// time, in the folder itself (dir), of which nothing is committed and nothing undone
+    /// Where agents work: each attempt in a clone of its own (git), in an empty folder (scratch), or all of
+    /// them, one at a time, in the folder itself (dir), where nothing is committed and nothing undone
     #[arg(long, value_enum, default_value_t = WorkspaceMode::Git, value_name = "MODE")]
     workspace: WorkspaceMode,
 }
 
 impl RepoFlags {
-    /// Whether any says where the work is.
+    /// Whether any flag sets the place of work.
     pub fn is_given(&self) -> bool {
         self.repo.is_some() || self.no_repo || self.workspace != WorkspaceMode::Git
     }
 }
 
-/// DESIGN 6.
+/// Workspace mode (DESIGN 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum WorkspaceMode {
     /// A clone for each attempt
@@ -59,10 +59,10 @@ enum WorkspaceMode {
     Scratch,
 }
 
-/// The folder that is worked in itself, if one is.
+/// The folder for in-place work, if any.
 ///
 /// # Errors
-/// When there is no such folder, or a flag is given that has no meaning then.
+/// When the folder does not exist, or a flag has no meaning with it.
 pub async fn dir(flags: &RepoFlags) -> anyhow::Result<Option<DirRef>> {
     if flags.workspace != WorkspaceMode::Dir {
         return Ok(None);
@@ -93,10 +93,10 @@ pub async fn dir(flags: &RepoFlags) -> anyhow::Result<Option<DirRef>> {
     Ok(Some(DirRef { path, pool, id }))
 }
 
-/// Finds out what the flags mean; `feature` is its name, or empty when it isn't known yet.
+/// Resolves the flags to a repository; `feature` is its name, or empty if not known yet.
 ///
 /// # Errors
-/// When there is no such repository or base, or the feature's branch is somebody else's.
+/// When the repository or its base does not exist, or the feature's branch is taken.
 pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyhow::Result<Option<RepoRef>> {
     if flags.no_repo || flags.workspace != WorkspaceMode::Git {
         return Ok(None);
@@ -117,15 +117,15 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
         && found.has_tag(branch).await?
     {
         return Err(Usage(format!(
-            "`{branch}` is a tag in {}, and git could not tell a branch of that name from it; choose another with --branch",
+            "`{branch}` is a tag in {}, and git could not distinguish a branch of that name; choose another with --branch",
             without_secret(&found.address)
         ))
         .into());
     }
     if let Some(branch) = &branch
-        && let Some(stands) = found.in_the_way(branch).await?
+        && let Some(existing) = found.in_the_way(branch).await?
     {
-        return Err(branch_conflict(client, feature, branch, &stands, &found).await);
+        return Err(branch_conflict(client, feature, branch, &existing, &found).await);
     }
     Ok(Some(RepoRef {
         address: found.address,
@@ -136,7 +136,7 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
     }))
 }
 
-/// The top of the checkout on this machine that is submitted, if there is one.
+/// The top folder of the submitted checkout, if it is on this machine.
 pub async fn local_top(flags: &RepoFlags) -> Option<PathBuf> {
     let is_elsewhere = flags.repo.as_deref().is_some_and(is_address);
     if flags.no_repo || flags.workspace != WorkspaceMode::Git || is_elsewhere {
@@ -145,7 +145,7 @@ pub async fn local_top(flags: &RepoFlags) -> Option<PathBuf> {
     top_level(flags.repo.as_deref()).await.ok()
 }
 
-/// What to know of a checkout on this machine before its feature is submitted, to be merged as `how` says.
+/// Warnings about a local checkout, before its feature is submitted and later merged as `how` says.
 pub async fn warnings(flags: &RepoFlags, how: Option<MergeHow>) -> impl Iterator<Item = String> {
     let warnings = [
         uncommitted(flags).await,
@@ -155,7 +155,7 @@ pub async fn warnings(flags: &RepoFlags, how: Option<MergeHow>) -> impl Iterator
     warnings.into_iter().flatten()
 }
 
-/// What of a checkout on this machine no agent will see, since it isn't committed.
+/// A warning about uncommitted changes of a local checkout, which agents won't see.
 async fn uncommitted(flags: &RepoFlags) -> Option<String> {
     let top = local_top(flags).await.filter(|_| flags.base.is_none())?;
     let changed = git(Some(&top), &["status", "--porcelain", "--untracked-files=no"])
@@ -167,17 +167,17 @@ async fn uncommitted(flags: &RepoFlags) -> Option<String> {
         n => (format!("{n} files"), "aren't"),
     };
     Some(format!(
-        "{files} in {} {are} committed as they are: agents start from the last commit, without them",
+        "{files} in {} {are} committed: agents start from the last commit, without them",
         top.display()
     ))
 }
 
-/// What to know of filters of a repository on this machine that workers' git may not know.
+/// A warning about filters of a local repository that workers' git may not know.
 async fn filters(flags: &RepoFlags) -> Option<String> {
     super::filters::warning(&local_top(flags).await?).await
 }
 
-/// What becomes of a checkout on this machine when the feature is merged as `how` says, if there is one of its base.
+/// The effect of a merge as `how` says on a local checkout of the feature's base, if there is one.
 pub async fn checked_out(flags: &RepoFlags, how: Option<MergeHow>) -> Option<String> {
     if flags.no_repo || flags.workspace != WorkspaceMode::Git || how.is_none() {
         return None;
@@ -210,7 +210,7 @@ impl FoundRepository {
         Ok(refs.lines().any(|line| line.split('\t').nth(1) == Some(&*tag)))
     }
 
-    /// A branch that is there already: this one, else one that git can't keep beside it.
+    /// An existing branch that conflicts: this one, else one that git can't have beside it.
     async fn in_the_way(&self, branch: &str) -> anyhow::Result<Option<String>> {
         let above = names::above(branch).map(|above| format!("refs/heads/{above}"));
         let below = format!("{branch}/");
@@ -219,7 +219,7 @@ impl FoundRepository {
         let mut args = vec!["ls-remote", "--", &self.address];
         args.extend(patterns.iter().map(String::as_str));
         let refs = git(None, &args).await?;
-        let mut standing: Vec<&str> = refs
+        let mut existing: Vec<&str> = refs
             .lines()
             .filter_map(|line| line.split('\t').nth(1)?.strip_prefix("refs/heads/"))
             .filter(|name| {
@@ -228,39 +228,39 @@ impl FoundRepository {
                     || names::above(branch).any(|above| above == *name)
             })
             .collect();
-        standing.sort_by_key(|name| *name != branch);
-        Ok(standing.first().map(|name| (*name).to_owned()))
+        existing.sort_by_key(|name| *name != branch);
+        Ok(existing.first().map(|name| (*name).to_owned()))
     }
 }
 
-/// Why the feature can't have this branch while `stands` exists.
+/// Why the feature can't have this branch while `existing` exists.
 async fn branch_conflict(
     client: &Client,
     feature: &str,
     branch: &str,
-    stands: &str,
+    existing: &str,
     found: &FoundRepository,
 ) -> anyhow::Error {
     let path = format!("/features/{}?repo={}", escape(feature), escape(&found.id));
     let same: anyhow::Result<FeatureView> = client.get(&path).await;
     let problem = match same {
         Ok(same) if same.repo_id == found.id && same.branch.as_deref() == Some(branch) => format!(
-            "the feature `{feature}` stands already ({}); look at it with `ralph feature show {feature}`, or choose \
+            "the feature `{feature}` stands already ({}); see `ralph feature show {feature}`, or choose \
              another name",
             same.id
         ),
-        // Whatever else goes wrong here, the branch is there.
+        // Other errors don't matter here: the branch exists.
         Err(error) if error.downcast_ref::<ApiError>().is_none() => return error,
-        Ok(_) | Err(_) => match owner(client, stands, &found.id).await {
-            Ok(Some(owner)) => names::branch_taken(branch, stands, &owner),
-            Ok(None) if stands != branch => format!(
-                "{}, which stands in {} and is no feature's; choose another branch with --branch, or rename that one",
-                names::branch_beside(branch, stands),
+        Ok(_) | Err(_) => match owner(client, existing, &found.id).await {
+            Ok(Some(owner)) => names::branch_taken(branch, existing, &owner),
+            Ok(None) if existing != branch => format!(
+                "{}, which exists in {} and is no feature's; choose another branch with --branch, or rename that one",
+                names::branch_beside(branch, existing),
                 found.address
             ),
             Ok(None) => format!(
                 "the branch `{branch}` exists in {} already and is no feature's; choose another name, or another branch with \
-                 --branch, or, where nobody needs what is on it, delete it",
+                 --branch, or delete the branch if nobody needs it",
                 found.address
             ),
             Err(error) => return error,
@@ -287,7 +287,7 @@ async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<FoundR
         && base.is_none()
     {
         return Err(Usage(format!(
-            "the repository {shown} has no commit on the branch that is checked out; commit something first, or name another \
+            "the repository {shown} has no commit on the checked-out branch; commit something first, or name another \
              branch with --base"
         ))
         .into());
@@ -309,7 +309,7 @@ async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<FoundR
     )
     .await
     .map_err(|_| unknown_base(&base_ref, &shown.to_string()))?;
-    // A further work tree may be gone before the work is done, what it belongs to stays.
+    // A linked work tree may be removed before the work is done; its main repository stays.
     let address = match main_of(&top).await {
         Some(main) => main,
         None => top
@@ -331,12 +331,13 @@ async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<FoundR
 /// `[workspace] repo_id` of the repository's own file.
 fn configured(top: &Path) -> Option<String> {
     let path = top.join(".ralph.toml");
-    // A file that can't be read is told of where its limits are read.
+    // An unreadable file is reported where its limits are read.
     let config = path.is_file().then(|| Config::read(&path).ok())??;
     config.workspace.repo_id.filter(|id| !id.is_empty())
 }
 
-/// The identity of the repository at `top`: as it is configured, else its origin's, if it has one elsewhere, else where it lies.
+/// The identity of the repository at `top`: the configured one, else its origin's address unless that is a
+/// relative path, else its own path.
 async fn identity_at(top: &Path, address: &str) -> String {
     if let Some(id) = configured(top) {
         return id;
@@ -351,7 +352,7 @@ async fn identity_at(top: &Path, address: &str) -> String {
     }
 }
 
-/// Where the repository lies of which `top` is a further work tree (`git worktree add`).
+/// Path of the main repository, if `top` is a linked work tree (`git worktree add`).
 async fn main_of(top: &Path) -> Option<String> {
     let ask = [
         "rev-parse",
@@ -364,8 +365,9 @@ async fn main_of(top: &Path) -> Option<String> {
     (own != common).then(|| common.strip_suffix("/.git").unwrap_or(common).to_owned())
 }
 
-/// Whose memory is meant: an address or a path stands for its repository, another word is its identity already, and
-/// nothing stands for the repository of this folder. Outside of any it is that of features without code.
+/// Identity of a repository for memory: an address or a path stands for its repository, any other word is an
+/// identity, and `None` means the repository of this folder. Outside of any repository, that of features
+/// without code.
 pub async fn identity(given: Option<&str>) -> anyhow::Result<String> {
     let top = match given {
         Some(address) if is_address(address) => return Ok(normalised(address)),
@@ -379,10 +381,10 @@ pub async fn identity(given: Option<&str>) -> anyhow::Result<String> {
     Ok(identity_at(&top, &top.display().to_string()).await)
 }
 
-/// The identity of the repository that a submission would have here, if there is one.
+/// The identity that a submission from this folder would have, if there is a repository.
 pub async fn here() -> Option<String> {
-    let told = std::env::var("RALPH_REPO").ok().filter(|told| !told.is_empty());
-    let id = identity(told.as_deref()).await.ok()?;
+    let given = std::env::var("RALPH_REPO").ok().filter(|given| !given.is_empty());
+    let id = identity(given.as_deref()).await.ok()?;
     Some(id).filter(|id| !id.is_empty())
 }
 
@@ -393,7 +395,7 @@ async fn remote(address: &str, base: Option<&str>) -> anyhow::Result<FoundReposi
     let (base_ref, base_commit) = choose_base(&refs, base).ok_or_else(|| match base {
         Some(base) => unknown_base(base, &without_secret(address)),
         None => Usage(format!(
-            "the repository {} has no commit, or no branch of its own choice; name a branch with --base",
+            "the repository {} has no commit, or no default branch; name a branch with --base",
             without_secret(address)
         )),
     })?;

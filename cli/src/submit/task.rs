@@ -20,7 +20,7 @@ use crate::wait::{self, Interrupts, WaitFlags};
 
 /// Submit one task
 ///
-/// Without --feature a feature is made for it, in the repository of the current folder.
+/// Without --feature, this creates a feature for the task, in the repository of the current folder.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph submit task \"Fix the login\" --description \"It fails with an empty password.\" --wait
@@ -29,36 +29,38 @@ use crate::wait::{self, Interrupts, WaitFlags};
   ralph submit task \"Sort the notes\" --workspace dir --repo ~/notes
   ralph submit task \"Look something up\" --no-repo --description - < question.txt")]
 pub struct TaskArgs {
-    /// What is to be done, on one line [default: at a terminal it is asked for, and what else matters]
+    /// The task, on one line [default: at a terminal, this command asks for it and for other values]
     pub(super) title: Option<String>,
-    /// Its name within its feature, for FEATURE/KEY: letters, digits and . _ - / : [default: what the title leaves]
+    /// Name within the feature, for FEATURE/KEY: letters, digits and . _ - / : [default: derived from the
+    /// title]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// What the agent needs to know; `-` for standard input
+    /// Information for the agent; `-` for standard input
     #[arg(long, value_name = "TEXT|-")]
     pub(super) description: Option<String>,
-    /// Name or id of the feature that it belongs to
+    /// Name or id of the feature that the task belongs to
     #[arg(long, value_name = "FEATURE", conflicts_with_all = ["repo", "base", "branch", "no_repo"])]
     pub(super) feature: Option<String>,
-    /// Id of the task that it is a part of
+    /// Id of the parent task
     #[arg(long, value_name = "TASK", requires = "feature")]
     parent: Option<String>,
-    /// Id of a task that must be done before; may be given several times
+    /// Id of a task that must be done before; may be repeated
     #[arg(long, value_name = "TASK", requires = "feature", value_delimiter = ',')]
     pub(super) after: Vec<String>,
     /// Lower goes first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_name = "N")]
     priority: i32,
-    /// Let no more sessions be live at once than LIMIT, over all tasks with this KEY; the limit said last counts for all
+    /// Run at most LIMIT sessions at once, over all tasks with this KEY; the last given limit applies to all
     #[arg(long, value_name = "KEY=LIMIT")]
     concurrency: Option<Concurrency>,
-    /// Don't begin it before this time, as 2026-12-01T08:00+01:00, "2026-12-01 08:00" or 6h from now
+    /// Don't start it before this time: 2026-12-01T08:00+01:00, "2026-12-01 08:00", or 6h for 6 hours from
+    /// now
     #[arg(long, value_name = "TIME")]
     not_before: Option<Moment>,
     /// Pool of workers that may take it [default: default]
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// A path that it changes, as `src/api/**`; may be given several times. See `submit feature --avoid-conflicts`
+    /// A path that it changes, such as `src/api/**`; may be repeated. See `submit feature --avoid-conflicts`
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<String>,
     /// Retries [default: 3]
@@ -89,15 +91,15 @@ pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<Exi
         text => text.unwrap_or_default().to_owned(),
     };
     if title.trim().is_empty() {
-        return Err(Usage("the title is empty; say in one line what is to be done".into()).into());
+        return Err(Usage("the title is empty; give the task in one line".into()).into());
     }
     let file = Config::find()?;
-    // Before anything is asked: what stands there doesn't become right by the rest.
+    // Checked before any question: nothing later can correct a wrong option.
     let mut run = args.run.request(&file)?;
     let client = Client::find(globals)?;
     let repo = match &args.feature {
         Some(_) => None,
-        // Its feature gets a name that nobody else has, and so does its branch.
+        // Its feature gets a unique name, and so does its branch.
         None => repo::resolve(&args.repo, "", &client).await?,
     };
     let in_feature = args.feature.is_some();

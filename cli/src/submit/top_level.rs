@@ -1,18 +1,18 @@
-//! The folder of a repository on this machine, or why git can't use it.
+//! The top folder of a local repository, or why git can't use it.
 
 use std::path::{Path, PathBuf};
 
 use crate::args::usage::Usage;
 use crate::git::git;
 
-/// The folder at the top of the repository that is named, else of the one that we are in; of a bare one its git directory.
+/// The top folder of the given repository, else of the current one; the git directory of a bare one.
 ///
 /// # Errors
-/// When there is none, git can't use it, or the path is another folder of it.
+/// When there is no repository, git can't use it, or the path is a folder inside it.
 pub async fn top_level(given: Option<&str>) -> anyhow::Result<PathBuf> {
     let Some(given) = given else {
         let top = git(None, &["rev-parse", "--show-toplevel"]).await.map_err(|error| match is_none(&error) {
-            true => Usage("the current folder is in no git repository; name one with --repo, or say --no-repo for work without code".into()),
+            true => Usage("the current folder is in no git repository; name one with --repo, or give --no-repo for work without code".into()),
             false => unusable("the repository of the current folder", &error),
         })?;
         return Ok(PathBuf::from(top));
@@ -38,7 +38,7 @@ pub async fn top_level(given: Option<&str>) -> anyhow::Result<PathBuf> {
     let top = PathBuf::from(top?);
     if top.canonicalize().unwrap_or_else(|_| top.clone()) != path {
         return Err(Usage(format!(
-            "{} is no git repository but a folder of {}; name that one, or `git init` in it",
+            "{} is no git repository, only a folder of {}; name that one, or run `git init` in the folder",
             path.display(),
             top.display()
         ))
@@ -47,13 +47,13 @@ pub async fn top_level(given: Option<&str>) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether git says that there is no repository at all.
+/// Whether git reports that there is no repository at all.
 fn is_none(error: &anyhow::Error) -> bool {
     format!("{error:#}").contains("not a git repository")
 }
 
-/// Why a repository that is there can't be used, in git's own words: whose it is, what it needs of a later git, what its configuration
-/// has wrong.
+/// The error for an existing repository that git can't use, with git's own words: its owner, a needed git
+/// version, or a configuration error.
 fn unusable(what: &str, error: &anyhow::Error) -> Usage {
     Usage(format!("git can't use {what}: {error:#}"))
 }

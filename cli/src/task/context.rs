@@ -1,4 +1,4 @@
-//! `context`: what an agent was told, or would be told now.
+//! `context`: the prompt of a past attempt, or of the next one.
 
 use std::process::ExitCode;
 
@@ -15,12 +15,12 @@ use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
 use crate::terminal::table::Table;
 
-/// Lines around a change.
+/// Unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
 
 /// Print the prompt that an agent got for a task, or would get now
 ///
-/// As JSON it comes with what became of each section and entry.
+/// As JSON it includes the outcome of each section and entry.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph context t-9f2c
@@ -31,21 +31,20 @@ const CONTEXT_LINES: usize = 3;
 pub struct ContextArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
     task: String,
-    /// Which attempt; the last one when it isn't given
+    /// Number of the attempt; by default the last one
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
-    /// What the next attempt would be told now
+    /// The prompt that the next attempt would get now
     #[arg(long, conflicts_with = "attempt")]
     next: bool,
-    /// Only how many tokens each section takes, about
+    /// Only the approximate number of tokens of each section
     #[arg(long)]
     tokens: bool,
-    /// What differs from the prompt of attempt N, or of the attempt before
+    /// Differences from the prompt of attempt N, or of the attempt before
     #[arg(long, value_name = "N", num_args = 0..=1, conflicts_with = "tokens")]
     diff: Option<Option<i32>>,
 }
 
-/// Prints it.
 pub async fn run(globals: &Globals, args: ContextArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let (attempt, prompt, tokens, marks) = if args.next {
@@ -73,7 +72,7 @@ pub async fn run(globals: &Globals, args: ContextArgs) -> anyhow::Result<ExitCod
             let other = other.unwrap_or(attempt - 1);
             if other < 1 {
                 let why =
-                    format!("attempt {attempt} has none before it to compare with; name one with --diff N");
+                    format!("attempt {attempt} has no earlier one to compare with; name one with --diff N");
                 return Err(Usage(why).into());
             }
             let before = sent(&client, &args.task, Some(other)).await?;
@@ -94,7 +93,7 @@ async fn sent(client: &Client, task: &str, attempt: Option<i32>) -> anyhow::Resu
         .await
 }
 
-/// What became of shown entries since, a line each.
+/// Later changes of shown entries, a line each.
 fn marks(sent: &PromptSent) -> String {
     let changed = sent.items.iter().filter(|one| one.shown);
     let lines = changed.filter_map(|one| Some(format!("[{}: {}]\n", one.id, one.reason.as_ref()?)));
@@ -111,7 +110,7 @@ fn counts(tokens: &[SectionTokens]) -> String {
     table.to_string()
 }
 
-/// What changed between two attempts' prompts.
+/// Differences between two attempts' prompts.
 fn difference(before: (i32, &str), after: (i32, &str)) -> String {
     let diff = TextDiff::from_lines(before.1, after.1);
     let names = (format!("attempt {}", before.0), format!("attempt {}", after.0));

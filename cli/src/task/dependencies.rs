@@ -39,12 +39,12 @@ pub enum DepsCommand {
     },
 }
 
-/// One end and the others.
+/// A task and its blockers.
 #[derive(Debug, Args)]
 pub struct Edges {
     /// The task that waits: its id, its beginning, or FEATURE/KEY
     task: String,
-    /// What it waits for
+    /// The tasks that it waits for
     #[arg(value_name = "BLOCKER", required = true)]
     blockers: Vec<String>,
 }
@@ -70,16 +70,16 @@ pub async fn run(globals: &Globals, client: &Client, command: DepsCommand) -> an
         Done::of(count)
     };
     let than = if adds { "more" } else { "fewer" };
-    let told = format!("{} waits for {} {than}\n", edges.task, done.count);
-    output::answer(globals.output, &done, &told)
+    let text = format!("{} waits for {} {than}\n", edges.task, done.count);
+    output::answer(globals.output, &done, &text)
 }
 
-/// What a task waits for, and what waits for it.
+/// Blockers and dependents of a task.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct EdgesOfTask {
-    /// What it waits for.
+    /// The tasks that it waits for.
     pub blockers: Vec<TaskRef>,
-    /// What waits for it.
+    /// The tasks that wait for it.
     pub dependents: Vec<TaskRef>,
 }
 

@@ -13,7 +13,7 @@ use crate::terminal::output::{self, Format};
 
 /// Change a task that isn't running; flags that are left out change nothing
 ///
-/// Without anything given, its description is changed with $VISUAL or $EDITOR.
+/// Without flags, this opens its description in $VISUAL or $EDITOR.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph task edit t-9f2c --priority -10
@@ -24,10 +24,10 @@ pub struct EditArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
     #[arg(value_name = "TASK")]
     task: String,
-    /// What is to be done, on one line
+    /// The task, on one line
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// What the agent needs to know; `-` for standard input
+    /// Information for the agent; `-` for standard input
     #[arg(long, value_name = "TEXT|-")]
     description: Option<String>,
     /// Lower goes first
@@ -48,7 +48,7 @@ pub struct EditArgs {
     /// Whether another session judges an attempt before it counts
     #[arg(long, value_name = "BOOL")]
     verify: Option<bool>,
-    /// A path that it changes, instead of those that were declared; may be given several times
+    /// A path that it changes; replaces the declared ones; may be repeated
     #[arg(long = "path", value_name = "PATH")]
     paths: Option<Vec<String>>,
     #[command(flatten)]
@@ -91,21 +91,21 @@ impl EditArgs {
     }
 }
 
-/// Changes the task, and says so.
+/// Changes the task, and reports it.
 ///
 /// # Errors
-/// When the coordinator refuses, or somebody else changed the description meanwhile.
+/// When the coordinator refuses, or the description changed in the meantime.
 pub async fn run(client: &Client, format: Format, args: EditArgs) -> anyhow::Result<()> {
-    let told = format!("edited {}\n", args.task);
+    let text = format!("edited {}\n", args.task);
     agents::warn_if_unknown(client, args.agent.as_deref()).await;
     match edit(client, args).await? {
-        Some(done) => output::answer(format, &done, &told),
+        Some(done) => output::answer(format, &done, &text),
         None => Ok(()),
     }
 }
 
-/// Changes the task; `None` when the person left everything as it was. A description is changed only where the one stands that
-/// the change began from.
+/// Changes the task; `None` when the person changed nothing. A description is replaced only if it is still
+/// the one that the edit started from.
 async fn edit(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>> {
     let task = args.task.clone();
     let path = format!("/tasks/{}", escape(&task));

@@ -53,7 +53,7 @@ pub enum TaskCommand {
         /// Name or id of a feature; or of a task its id, the id's beginning, or FEATURE/KEY
         #[arg(value_name = "FEATURE|TASK")]
         root: String,
-        /// At most so many tasks
+        /// At most this many tasks
         #[arg(long, default_value_t = 1000, value_name = "N")]
         limit: usize,
     },
@@ -63,7 +63,8 @@ pub enum TaskCommand {
     Log(TaskArg),
     /// Show the changes of a task; run it in a clone
     ///
-    /// Of a task that landed it is its commit, else what all its attempts changed since they left the feature's branch.
+    /// Shows the commit of a landed task; otherwise the changes of all its attempts since they left the
+    /// feature's branch.
     #[command(after_help = "Examples:
   ralph task diff t-9f2c
   ralph task diff todo/api --attempt 2 --stat")]
@@ -87,34 +88,36 @@ pub enum TaskCommand {
     #[command(after_help = "Example:
   ralph task feedback t-9f2c --reason \"the staging database is back\"")]
     Feedback(FeedbackArgs),
-    /// Answer what an agent asks
+    /// Answer an agent's question
     ///
-    /// A session that waits goes on with the answer; one that ended since nobody answered is followed by one that begins with it.
+    /// A waiting session continues with the answer. If the session ended without one, the next session
+    /// starts with the answer.
     #[command(after_help = "Examples:
   ralph task answer t-9f2c \"use Postgres\"
   ralph task answer todo/store --choice 2")]
     Answer(AnswerArgs),
     /// Say something to a task's running session, as its next turn
     ///
-    /// The agent's turn is cancelled for it, and it goes on with what you say. A later attempt is told it as well.
+    /// This cancels the agent's current turn, and the agent continues with your text. A later attempt gets
+    /// it too.
     #[command(after_help = "Examples:
   ralph task say t-9f2c \"the parser is in src/parse\"
   ralph task say todo/store \"leave the schema as it is\"")]
     Say {
         #[command(flatten)]
         named: TaskArg,
-        /// What the agent should know
+        /// Message for the agent
         text: String,
     },
     /// Add a task to a feature, or create a feature for it
     #[command(after_help = "Examples:
-  ralph task create                     asks for what it needs, at a terminal
+  ralph task create                     at a terminal, asks for the values
   ralph task create \"Write the tests\" --feature todo --after todo/api
   ralph task create \"Part two\" --feature todo --parent t-9f2c")]
     Create(Box<submit::TaskArgs>),
     /// Run one task and its parts, and nothing else of its feature
     ///
-    /// What it waits for must be done. What no flag says is as in the feature's last run.
+    /// Its blockers must be done. Values without a flag come from the feature's last run.
     #[command(after_help = "Examples:
   ralph task run todo/api --wait
   ralph task run t-9f2c --max-cost 2 --model opus")]
@@ -163,13 +166,13 @@ pub enum TaskCommand {
     Interrupt {
         #[command(flatten)]
         named: TaskArg,
-        /// What the next attempt should know
+        /// Feedback for the next attempt
         #[arg(short, long, value_name = "TEXT")]
         feedback: Option<String>,
     },
 }
 
-/// Which task.
+/// A task.
 #[derive(Debug, Args)]
 pub struct TaskArg {
     /// Id of the task, its beginning, or FEATURE/KEY
@@ -177,20 +180,20 @@ pub struct TaskArg {
     task: String,
 }
 
-/// Which tasks.
+/// Filters of a list.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Name of the feature, or the beginning of its id; all features when it isn't given
+    /// Name of the feature, or the beginning of its id; by default all features
     feature: Option<String>,
-    /// Only those with one of these statuses, with commas between them
+    /// Only tasks with one of these statuses, separated by commas
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// At most so many
+    /// At most this many
     #[arg(long, default_value_t = 200, value_name = "N")]
     limit: usize,
 }
 
-/// What is done again, and what it is told.
+/// The tasks to retry, and the feedback.
 #[derive(Debug, Args)]
 pub struct RetryArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
@@ -199,72 +202,72 @@ pub struct RetryArgs {
     /// Every task of this feature that failed or needs a person
     #[arg(long, value_name = "FEATURE", conflicts_with = "task")]
     all_of: Option<String>,
-    /// What the next attempt should know; stands in its prompt and in the task's log
+    /// Feedback for the next attempt; goes into its prompt and the task's log
     #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
     reason: Option<String>,
     #[command(flatten)]
     resume: ResumeFlag,
 }
 
-/// Whose work is sent back.
+/// The task whose work is sent back.
 #[derive(Debug, Args)]
 pub struct RejectArgs {
     #[command(flatten)]
     named: TaskArg,
-    /// What the next session should know; stands in its prompt and in the task's log [default: asked for in an editor]
+    /// Feedback for the next session; goes into its prompt and the task's log [default: opens an editor]
     #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
     reason: Option<String>,
     #[command(flatten)]
     resume: ResumeFlag,
 }
 
-/// Whose question, and the answer.
+/// The answer to a task's question.
 #[derive(Debug, Args)]
 pub struct AnswerArgs {
     #[command(flatten)]
     named: TaskArg,
-    /// The answer, in words [default: asked for in an editor]
+    /// The answer, in words [default: opens an editor]
     #[arg(value_name = "TEXT", conflicts_with = "choice")]
     text: Option<String>,
     /// The number of one of the choices, from 1
     #[arg(long, value_name = "N")]
     choice: Option<usize>,
-    /// Id of the question [default: the first that a session waits for]
+    /// Id of the question [default: the first one that a session waits for]
     #[arg(long, value_name = "ID")]
     question: Option<uuid::Uuid>,
     #[command(flatten)]
     resume: ResumeFlag,
 }
 
-/// Whose commit is taken back, and how.
+/// The task whose commit is reverted, and options.
 #[derive(Debug, Args)]
 pub struct RevertArgs {
     #[command(flatten)]
     named: TaskArg,
-    /// Do it again afterwards; without it, the task is cancelled
+    /// Do the task again afterwards; without this, the task is cancelled
     #[arg(long)]
     redo: bool,
-    /// Take back what waited for it and landed as well, the last first
+    /// Also revert landed tasks that depend on it, the last first
     #[arg(long)]
     with_dependents: bool,
-    /// Why; stands in the task's log, and in its next prompt if it is done again
+    /// The reason, for the task's log, and for its next prompt if it is done again
     #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
     reason: Option<String>,
     #[command(flatten)]
     wait: WaitFlags,
 }
 
-/// Which task, and why.
+/// A task, and the reason.
 #[derive(Debug, Args)]
 pub struct CommandArgs {
     #[command(flatten)]
     named: TaskArg,
-    /// Why; stands in the task's log
+    /// The reason, for the task's log
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-/// The same, where a run may wait for it.
+/// A task, the reason, and whether a run that waited for the decision resumes.
 #[derive(Debug, Args)]
 pub struct Decided {
     #[command(flatten)]
@@ -273,12 +276,12 @@ pub struct Decided {
     resume: ResumeFlag,
 }
 
-/// Which task, and what its next session is told.
+/// A task, and feedback for its next session.
 #[derive(Debug, Args)]
 pub struct FeedbackArgs {
     #[command(flatten)]
     named: TaskArg,
-    /// What the next session should know; stands in its prompt and in the task's log
+    /// Feedback for the next session; goes into its prompt and the task's log
     #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
     reason: String,
 }
@@ -350,7 +353,8 @@ async fn show(globals: &Globals, client: &Client, task: &str) -> anyhow::Result<
 }
 
 async fn draw(globals: &Globals, client: &Client, root: &str, limit: usize) -> anyhow::Result<()> {
-    // A feature may be named like the beginning of a task's id only in theory, and then the id means the task.
+    // `root` is ambiguous only if a feature's name looks like the beginning of a task's id; then it means
+    // the task.
     let path = if root.contains('/') || ralph_shared::ids::TaskId::parse_prefix(root).is_ok() {
         format!("/tasks/{}/tree", escape(root))
     } else {
@@ -359,18 +363,18 @@ async fn draw(globals: &Globals, client: &Client, root: &str, limit: usize) -> a
     let page: Page<TaskView> = client.list(&path, "", limit).await?;
     output::show(globals, &page, |_| tree::draw(&page.items, limit)).await?;
     if page.next.is_some() && globals.output != Format::Json {
-        eprintln!("the first {limit} tasks are shown, and there are more: `--limit N` shows N of them");
+        eprintln!("these are the first {limit} tasks; `--limit N` shows more");
     }
     Ok(())
 }
 
 async fn log(globals: &Globals, client: &Client, task: &str) -> anyhow::Result<()> {
     let page: Page<LogEntry> = client.get(&format!("/tasks/{}/log", escape(task))).await?;
-    let nobody = "nobody has steered it yet; `ralph task show` lists its attempts";
+    let nobody = "nobody has changed it yet; `ralph task show` lists its attempts";
     output::show(globals, &page, |_| log_table(&page.items, nobody)).await
 }
 
-/// What was done, by whom and why; `empty` is what is written of nothing.
+/// Actions of people, with actors and reasons; `empty` is the text for an empty list.
 pub fn log_table(entries: &[LogEntry], empty: &'static str) -> Table {
     let mut table = Table::new(["AT", "WHO", "WHAT", "WHY"], empty);
     for entry in entries {
@@ -409,13 +413,13 @@ async fn retry(client: &Client, format: Format, args: RetryArgs) -> anyhow::Resu
     let tasks = counted(all.count, "task", "tasks");
     output::answer(format, &all, &format!("retry: {tasks} of {feature}\n"))?;
     if all.count > 0 {
-        resume.tell(client, feature, &all).await;
+        resume.report(client, feature, &all).await;
     }
     Ok(())
 }
 
 async fn reject(client: &Client, format: Format, args: RejectArgs) -> anyhow::Result<()> {
-    let instead = "say why with --reason TEXT: the next session is told";
+    let instead = "give the reason with --reason TEXT: the next session gets it";
     let reason = match args.reason {
         None => Some(editor::edited("reason", "", instead)?),
         reason => reason,
@@ -425,7 +429,7 @@ async fn reject(client: &Client, format: Format, args: RejectArgs) -> anyhow::Re
     decide(client, format, "reject", Decided { command, resume }).await
 }
 
-/// Steers a task where a run may wait for that.
+/// Sends a person's decision on a task, for which an ended run may wait.
 async fn decide(client: &Client, format: Format, verb: &str, args: Decided) -> anyhow::Result<()> {
     let task = &args.command.named.task;
     let body = CommandOptions {
@@ -433,7 +437,7 @@ async fn decide(client: &Client, format: Format, verb: &str, args: Decided) -> a
         resume: args.resume.to_request(),
     };
     let done = post(client, format, (verb, task), &body).await?;
-    args.resume.tell_of_task(client, task, &done).await;
+    args.resume.report_for_task(client, task, &done).await;
     Ok(())
 }
 
@@ -466,7 +470,7 @@ async fn post(
 }
 
 async fn answer(client: &Client, format: Format, args: AnswerArgs) -> anyhow::Result<()> {
-    let instead = "say the answer, or its number with --choice N";
+    let instead = "give the answer, or its number with --choice N";
     let answer = match (args.text, args.choice) {
         (None, None) => Some(editor::edited("answer", "", instead)?),
         (text, _) => text,
@@ -481,7 +485,7 @@ async fn answer(client: &Client, format: Format, args: AnswerArgs) -> anyhow::Re
     let path = format!("/tasks/{}/answer", escape(task));
     let done: Done = client.post(&path, &body).await?;
     output::answer(format, &done, &format!("answered: {task}\n"))?;
-    args.resume.tell_of_task(client, task, &done).await;
+    args.resume.report_for_task(client, task, &done).await;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Tasks for people: as rows, and one with everything around it.
+//! Tasks for people: a table, and a page for one task.
 
 use ralph_api::view::{DispatchView, QuestionView, TaskDetail, TaskRef, TaskView};
 use ralph_domain::failure::Failure;
@@ -49,13 +49,12 @@ pub fn table(tasks: &[TaskView], wide: bool) -> Table {
     table
 }
 
-/// Why a task isn't worked on now, and until when.
+/// Why a task isn't running now, and until when.
 pub(crate) fn waits(task: &TaskView) -> Option<String> {
     let words = task.waits.as_deref()?;
     Some(condition::until(&tame(words), task.waits_until))
 }
 
-/// One task with everything around it.
 pub fn page(detail: &TaskDetail) -> String {
     let task = &detail.task;
     let paint = Paint::stdout();
@@ -104,7 +103,7 @@ pub fn page(detail: &TaskDetail) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What it asks of workers.
+/// The task's requirements, such as its pool and its agent.
 fn asks(task: &TaskView) -> String {
     let asks = [
         Some(format!("pool {}", task.pool)),
@@ -147,19 +146,19 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
         true => "journal (it quotes what was revoked)",
         false => "journal",
     };
-    let said = [
+    let texts = [
         ("chosen for", &dispatch.model_reason),
         ("reason", &dispatch.reason),
         (journal, &dispatch.journal),
         ("feedback", &dispatch.feedback),
     ];
-    for (what, text) in said {
+    for (what, text) in texts {
         if let Some(text) = text.as_ref().filter(|text| !text.trim().is_empty()) {
             lines.push(paint.apply(Tone::Dim, &format!("      {what}: {}", indented(text))));
         }
     }
     if let Some(malformed) = dispatch.malformed_sigils.filter(|n| *n > 0) {
-        let line = format!("      malformed sigils that were passed over: {malformed}");
+        let line = format!("      malformed sigils, ignored: {malformed}");
         lines.push(paint.apply(Tone::Warn, &line));
     }
     for question in &dispatch.questions {
@@ -184,7 +183,7 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Who did it, with which model, how long and for how much.
+/// Worker, model, duration and cost of an attempt.
 fn facts(dispatch: &DispatchView) -> String {
     let facts = [
         Some(dispatch.worker.clone()),
@@ -213,15 +212,15 @@ fn question_lines(question: &QuestionView) -> String {
     }
 }
 
-/// A commit outside the attempt's branch, and where it is.
+/// A commit outside the attempt's branch, and its location.
 fn orphan_commit_line(stray: &OrphanRef, paint: Paint) -> String {
     let (tone, place) = match (&stray.pushed_ref, &stray.error) {
         (Some(name), _) => (Tone::Dim, format!("pushed to {name}")),
         (None, error) => {
             let why = indented(error.as_deref().unwrap_or("unknown"));
             let stays = match stray.waits {
-                true => "; its worker keeps it and tries again",
-                false => "; it is gone with the clone",
+                true => "; its worker retains it and tries again",
+                false => "; it was lost with the clone",
             };
             (Tone::Warn, format!("not pushed{stays}: {why}"))
         }
@@ -237,7 +236,7 @@ fn orphan_commit_line(stray: &OrphanRef, paint: Paint) -> String {
     )
 }
 
-/// What became weaker in a test, with the first of its lines.
+/// A weakened test, with the first of its weakened lines.
 pub(crate) fn weakened(test: &TestChange) -> String {
     let lines = test.lines.len() + usize::try_from(test.more).unwrap_or(usize::MAX);
     let shown = match (test.lines.first(), lines) {

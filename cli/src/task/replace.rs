@@ -1,4 +1,5 @@
-//! Texts that stand and are replaced. Two people may do that at once: then the second is told, and the words of both are kept.
+//! Replacing stored texts. If two people do that at once, the second gets an error, and both texts are saved
+//! in files.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,53 +13,51 @@ use crate::terminal::editor;
 
 const VERSION_CHARS: usize = 8;
 
-/// Which text is meant to go.
+/// Confirmation that a stored text may be replaced.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ReplaceFlags {
-    /// The version of the text that is replaced, as it was printed; where another one stands by now, nothing is stored
+    /// Version of the text to replace, as printed; if another version is stored, nothing changes
     #[arg(long, value_name = "VERSION", conflicts_with = "yes")]
     pub replaces: Option<String>,
-    /// Don't ask whether what stands is replaced
+    /// Replace the stored text without asking
     #[arg(long)]
     pub yes: bool,
 }
 
-/// A text that is stored in the place of another.
+/// The replacement of a stored text.
 #[derive(Debug)]
 pub struct Replacing<'a> {
-    /// What it is, in a file's name.
+    /// Kind of the text, for a file's name.
     pub which: &'a str,
-    /// What it is, for people: `the spec of todo`.
+    /// The text for people: `the spec of todo`.
     pub what: &'a str,
-    /// The file that holds them already.
+    /// The file that has the new text, if any.
     pub file: Option<&'a Path>,
-    /// How they are stored from a file: `ralph feature spec todo --file`.
+    /// The command that stores a text from a file: `ralph feature spec todo --file`.
     pub command: &'a str,
 }
 
-/// The version of a text: the beginning of its hash, so that nobody has to count.
+/// The version of a text: the beginning of its hash.
 pub fn version(text: &str) -> String {
     sha256_hex(text.as_bytes()).chars().take(VERSION_CHARS).collect()
 }
 
 impl Replacing<'_> {
-    /// Asks whether `text` is to replace what stands, which is kept where nobody has read it.
+    /// Confirms that `text` may replace the stored text, and saves an unread stored text in a file.
     ///
     /// # Errors
-    /// When it isn't, another version stands, or it can't be kept.
-    pub fn replace(&self, flags: &ReplaceFlags, stands: &str, text: &str) -> anyhow::Result<()> {
-        self.check(flags, stands, text)?;
-        if flags.replaces.is_none() && !stands.is_empty() {
-            let path = editor::keep_quietly(self.which, stands)?;
+    /// When the person declines, another version is stored, or saving fails.
+    pub fn replace(&self, flags: &ReplaceFlags, stored: &str, text: &str) -> anyhow::Result<()> {
+        self.check(flags, stored, text)?;
+        if flags.replaces.is_none() && !stored.is_empty() {
+            let path = editor::save_silently(self.which, stored)?;
             eprintln!("what it replaces is kept in {}", path.display());
         }
         Ok(())
     }
 
-    /// Why a `text` that was to replace `before` isn't stored: what stands now, or else `error`. The text is kept.
-    ///
-    /// # Errors
-    /// When it can't be kept.
+    /// The error when `text` did not replace `before`: the present text if it has changed, else `error`.
+    /// Saves `text` in a file.
     pub fn refused(
         &self,
         error: anyhow::Error,
@@ -69,42 +68,40 @@ impl Replacing<'_> {
             return self.collided(&theirs, text);
         }
         if self.file.is_none() {
-            editor::keep(self.which, text)?;
+            editor::save(self.which, text)?;
         }
         Ok(error)
     }
 
-    /// Whether the person means to replace what stands with `text`: nothing, the version that they name, or whatever it is.
-    fn check(&self, flags: &ReplaceFlags, stands: &str, text: &str) -> anyhow::Result<()> {
+    /// Checks that the person agrees to replace the stored text: it is empty, has the named version, or is
+    /// replaced whatever it is.
+    fn check(&self, flags: &ReplaceFlags, stored: &str, text: &str) -> anyhow::Result<()> {
         match &flags.replaces {
-            Some(seen) if *seen == version(stands) => Ok(()),
-            Some(_) => Err(self.collided(stands, text)?),
-            None if stands.is_empty() => Ok(()),
+            Some(seen) if *seen == version(stored) => Ok(()),
+            Some(_) => Err(self.collided(stored, text)?),
+            None if stored.is_empty() => Ok(()),
             None => confirm(
                 &format!(
-                    "Replace {}, version {now}? Say --replaces {now} once you have read it.",
+                    "Replace {}, version {now}? Give --replaces {now} once you have read it.",
                     self.what,
-                    now = version(stands)
+                    now = version(stored)
                 ),
                 flags.yes,
             ),
         }
     }
 
-    /// What the loser of two, who wanted `text`, is told: both texts are in files, and how they differ is shown.
-    ///
-    /// # Errors
-    /// When they can't be kept.
+    /// The error for the second of two writers: saves both texts in files, and prints the difference.
     fn collided(&self, theirs: &str, text: &str) -> anyhow::Result<anyhow::Error> {
         let mine = match self.file {
             Some(file) => file.to_owned(),
-            None => editor::keep_quietly(self.which, text)?,
+            None => editor::save_silently(self.which, text)?,
         };
-        let other = editor::keep_quietly(self.which, theirs)?;
+        let other = editor::save_silently(self.which, theirs)?;
         show_difference(&other, &mine);
         Ok(anyhow::anyhow!(
             "{} was changed by somebody else meanwhile, to version {now}; nothing was stored. Yours is in {mine}, theirs in {other}: \
-             bring them together in one file, and store it with `{} FILE --replaces {now}`",
+             merge them into one file, and store it with `{} FILE --replaces {now}`",
             self.what,
             self.command,
             now = version(theirs),
@@ -114,14 +111,14 @@ impl Replacing<'_> {
     }
 }
 
-/// How two files differ, on standard error, where there is a `diff`.
+/// Prints the difference of two files on standard error, if `diff` is installed.
 fn show_difference(theirs: &Path, mine: &Path) {
-    let told = Command::new("diff")
+    let output = Command::new("diff")
         .args(["-u", "--label", "theirs", "--label", "yours"])
         .args([theirs, mine])
         .output();
-    if let Ok(told) = told {
-        eprint!("{}", tame(&String::from_utf8_lossy(&told.stdout)));
+    if let Ok(output) = output {
+        eprint!("{}", tame(&String::from_utf8_lossy(&output.stdout)));
     }
 }
 
@@ -132,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_read_is_replaced() {
+    fn only_a_text_that_was_read_can_be_replaced() {
         let replacing = Replacing {
             which: "spec",
             what: "the spec of todo",
@@ -149,14 +146,14 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains(&version("theirs, too\n")), "{error}");
-        let kept: Vec<&str> = error
+        let saved: Vec<&str> = error
             .split([' ', ':'])
             .filter(|word| word.contains("ralph-spec-"))
             .map(|word| word.trim_end_matches(','))
             .collect();
         let read = |path: &str| std::fs::read_to_string(path).unwrap();
-        assert_eq!([read(kept[0]), read(kept[1])], ["mine\n", "theirs, too\n"]);
-        for path in kept {
+        assert_eq!([read(saved[0]), read(saved[1])], ["mine\n", "theirs, too\n"]);
+        for path in saved {
             std::fs::remove_file(path).unwrap();
         }
     }

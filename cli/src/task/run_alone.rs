@@ -12,7 +12,7 @@ use crate::submit::agents;
 use crate::terminal::output::Format;
 use crate::wait::{self, Interrupts, WaitFlags};
 
-/// A run of one task.
+/// Options of a run of one task.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
@@ -24,7 +24,6 @@ pub struct RunArgs {
     wait: WaitFlags,
 }
 
-/// Starts it.
 pub async fn run(client: &Client, format: Format, args: RunArgs) -> anyhow::Result<ExitCode> {
     let options = args.run.flags()?;
     agents::warn_if_unknown(client, options.agent.as_deref()).await;

@@ -1,4 +1,4 @@
-//! A tree of tasks, drawn, with what each of them waits for.
+//! Draws a tree of tasks, with their dependencies.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use ralph_api::view::TaskView;
 use crate::task::page::waits;
 use crate::terminal::color::{Paint, Tone, mark_of, tame, tone_of};
 
-/// Draws tasks below their parents; those whose parent is not among them are roots. At most `limit` lines and one.
+/// Draws tasks below their parents; tasks without their parent in the list are roots. At most `limit` lines,
+/// and one for the rest.
 pub fn draw(tasks: &[TaskView], limit: usize) -> String {
     if tasks.is_empty() {
         return "no tasks\n".to_owned();
@@ -28,7 +29,7 @@ pub fn draw(tasks: &[TaskView], limit: usize) -> String {
     let paint = Paint::stdout();
     let mut text = String::new();
     let mut lines = 0;
-    // Depth first without recursion: a tree may be as deep as it likes.
+    // Depth first without recursion: a tree may have any depth.
     let mut stack: Vec<(usize, String, bool)> = roots
         .iter()
         .rev()
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn children_stand_below_their_parents() {
+    fn children_are_drawn_below_their_parents() {
         let tasks = [
             task("a", None),
             task("b", Some("a")),

@@ -1,4 +1,4 @@
-//! Colours, where somebody sees them: at a terminal and without `NO_COLOR` (SPEC 9.3).
+//! Colours: only at a terminal and without `NO_COLOR` (SPEC 9.3).
 
 use std::io::IsTerminal;
 
@@ -8,7 +8,7 @@ use ralph_shared::plain::plain;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paint(bool);
 
-/// What a text is.
+/// Role of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -21,27 +21,24 @@ pub enum Tone {
 }
 
 impl Paint {
-    /// For standard output.
     pub fn stdout() -> Self {
         Self(std::io::stdout().is_terminal() && allowed())
     }
 
-    /// For standard error.
     pub fn stderr() -> Self {
         Self(std::io::stderr().is_terminal() && allowed())
     }
 
-    /// For neither.
+    /// For plain text.
     pub fn none() -> Self {
         Self(false)
     }
 
-    /// Whether it colours.
     pub fn is_on(self) -> bool {
         self.0
     }
 
-    /// The text as a link, where a terminal shows it; else the text alone (OSC 8).
+    /// The text as a link, if the output is coloured (OSC 8).
     pub fn link(self, address: &str, text: &str) -> String {
         match self.0 {
             true => format!("\x1b]8;;{}\x1b\\{text}\x1b]8;;\x1b\\", tame(address)),
@@ -67,7 +64,7 @@ impl Paint {
     }
 }
 
-/// The sign that a task's status has in trees and lists.
+/// The symbol of a task's status in trees and lists.
 pub fn mark_of(status: &str) -> &'static str {
     match status {
         "done" => "✓",
@@ -80,7 +77,7 @@ pub fn mark_of(status: &str) -> &'static str {
     }
 }
 
-/// The columns of the terminal that standard output is; `None` where it is none.
+/// Columns of the terminal; `None` if standard output is not a terminal.
 pub fn width() -> Option<u16> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -89,7 +86,7 @@ pub fn width() -> Option<u16> {
     (columns > 0).then_some(columns)
 }
 
-/// Rings the bell of the terminal that standard error is: what somebody waited for is over.
+/// Rings the bell at the end of a wait, if standard error is a terminal.
 pub fn bell() {
     if std::io::stderr().is_terminal() && !is_dumb() {
         eprint!("\x07");
@@ -100,12 +97,12 @@ fn allowed() -> bool {
     !is_dumb() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Whether the terminal says that it can show text alone.
+/// Whether the terminal can only show plain text.
 pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// The tone of a status or an outcome, whatever reason stands behind it.
+/// The tone of a status or an outcome, ignoring the reason after it.
 pub fn tone_of(status: &str) -> Tone {
     let word = status.split(':').next().unwrap_or(status);
     match word {
@@ -119,7 +116,7 @@ pub fn tone_of(status: &str) -> Tone {
     }
 }
 
-/// Text of others without what could steer a terminal.
+/// Text from outside without terminal control characters.
 pub fn tame(text: &str) -> String {
     plain(text).into_owned()
 }

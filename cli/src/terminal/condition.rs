@@ -1,4 +1,4 @@
-//! Conditions and times of waiting for people, in their time zone.
+//! Conditions and waiting times for people, in their time zone.
 
 use ralph_domain::status::condition::{Condition, Word};
 use time::OffsetDateTime;
@@ -14,12 +14,11 @@ pub fn words(condition: &Condition) -> String {
     }
 }
 
-/// The tone of its word.
 pub fn tone(condition: &Condition) -> Tone {
     tone_of(condition.word.as_str())
 }
 
-/// Some words, with the time until which they hold.
+/// A text, with the time until which it holds.
 pub fn until(words: &str, until: Option<OffsetDateTime>) -> String {
     match until {
         Some(at) => format!("{words} until {}", when(at)),

@@ -1,14 +1,13 @@
-//! Times as people write them: `90s`, `24h`, `1h30m`, and how we write them back.
+//! Parses and formats durations: `90s`, `24h`, `1h30m`.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A time from the command line; `0` is none.
+/// A duration from the command line; `0` is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
 impl Span {
-    /// In milliseconds.
     pub fn ms(self) -> i64 {
         i64::try_from(self.0.as_millis()).unwrap_or(i64::MAX)
     }
@@ -18,7 +17,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no time; write 90s, 15m, 24h, 1h30m, 2d, 500ms, or 0");
+        let wrong = || format!("`{text}` is not a time; write 90s, 15m, 24h, 1h30m, 2d, 500ms, or 0");
         if text == "0" {
             return Ok(Self(Duration::ZERO));
         }
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn durations_parse_with_units() {
         let check = |text: &str, ms: Option<i64>| {
             assert_eq!(text.parse::<Span>().ok().map(Span::ms), ms, "{text}");
         };
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_short() {
+    fn durations_are_formatted_with_two_units() {
         for (ms, text) in [
             (0, "0.0s"),
             (4_249, "4.2s"),

@@ -1,4 +1,4 @@
-//! Texts that a person changes with their editor.
+//! Editing of texts in the user's editor.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -9,13 +9,9 @@ use ralph_shared::file::{LARGE_BYTES, read_text};
 
 use crate::args::usage::Usage;
 
-/// The editor where the environment names none.
 const EDITOR: &str = "vi";
 
-/// Lets the person change a text; `which` names it, and `instead` says how to give it without a terminal.
-///
-/// # Errors
-/// When nobody sits at a terminal, or the editor fails.
+/// Lets the person edit a text; `which` names it, and `instead` is the error without a terminal.
 pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String> {
     if !std::io::stdin().is_terminal() {
         return Err(Usage(instead.to_owned()).into());
@@ -31,7 +27,7 @@ pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
         .unwrap_or_else(|| EDITOR.to_owned());
-    // As git does it: the variable may hold arguments.
+    // Like git: the variable may contain arguments.
     let status = Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), "editor"])
         .arg(file.path())
@@ -43,21 +39,15 @@ pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String
     Ok(read_text(file.path(), LARGE_BYTES)?)
 }
 
-/// Keeps a text that could not be stored, and says where.
-///
-/// # Errors
-/// When it can't be written.
-pub fn keep(which: &str, text: &str) -> anyhow::Result<PathBuf> {
-    let path = keep_quietly(which, text)?;
+/// Saves a text that could not be stored, and prints the file's path.
+pub fn save(which: &str, text: &str) -> anyhow::Result<PathBuf> {
+    let path = save_silently(which, text)?;
     eprintln!("what you wrote is kept in {}", path.display());
     Ok(path)
 }
 
-/// The same without a word.
-///
-/// # Errors
-/// When it can't be written.
-pub fn keep_quietly(which: &str, text: &str) -> anyhow::Result<PathBuf> {
+/// Saves a text in a file.
+pub fn save_silently(which: &str, text: &str) -> anyhow::Result<PathBuf> {
     let (mut file, path) = tempfile::Builder::new()
         .prefix(&format!("ralph-{which}-"))
         .suffix(".md")

@@ -1,11 +1,11 @@
-//! How long the commands of a gate took.
+//! Durations of a gate's commands.
 
 use ralph_shared::wire::StepTime;
 
 use super::color::tame;
 use super::duration::show_ms;
 
-/// Each command with its time; `None` where none ran.
+/// Each command with its duration; `None` if none ran.
 pub fn words(times: &[StepTime]) -> Option<String> {
     let words: Vec<String> = times.iter().map(step).collect();
     (!words.is_empty()).then(|| words.join(", "))
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_with_their_times_and_what_failed() {
+    fn commands_are_listed_with_durations_and_failures() {
         let time = |name: &str, duration_ms, passed| StepTime {
             name: name.to_owned(),
             began_ms: 0,

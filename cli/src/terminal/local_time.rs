@@ -1,19 +1,17 @@
-//! Times for people, in the zone of whoever looks: what `TZ` says, else the machine's. What programs read stays in UTC.
-
-// Only the C library knows the rules of zones, and it writes to where it is told.
-#![allow(unsafe_code)]
+//! Times for people, in their zone: that of `TZ`, else the machine's. Programs get UTC.
 
 use std::io::IsTerminal as _;
 
+use jiff::tz::TimeZone;
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime, UtcOffset};
 
-/// A time as people read it, with what it differs from UTC.
+/// A time for people, with its offset from UTC.
 pub fn when(at: OffsetDateTime) -> String {
     shown(at, offset_at(at).unwrap_or(UtcOffset::UTC))
 }
 
-/// A time as a person at a terminal reads it soonest: how long ago, or until when. Elsewhere, and after 30 days, it is the time itself.
+/// A time relative to now at a terminal; the time itself elsewhere, and after 30 days.
 pub fn ago(at: OffsetDateTime) -> String {
     let span = OffsetDateTime::now_utc() - at;
     match std::io::stdout().is_terminal() {
@@ -22,7 +20,7 @@ pub fn ago(at: OffsetDateTime) -> String {
     }
 }
 
-/// So long ago in few words; `None` where a date says more.
+/// An elapsed time in few words; `None` when a date is clearer.
 pub fn relative(span: Duration) -> Option<String> {
     let seconds = span.whole_seconds().unsigned_abs();
     let words = match seconds {
@@ -53,19 +51,10 @@ fn shown(at: OffsetDateTime, offset: UtcOffset) -> String {
     text.unwrap_or_default()
 }
 
-/// What local time differs from UTC at that time.
+/// Local time's offset from UTC at that time.
 fn offset_at(at: OffsetDateTime) -> Option<UtcOffset> {
-    let seconds = at.unix_timestamp();
-    // SAFETY: `tm` is plain data for which zeros are valid, and the call writes only into it. It reads the environment, which no
-    // command changes.
-    let local = unsafe {
-        let mut local: libc::tm = std::mem::zeroed();
-        if libc::localtime_r(&raw const seconds, &raw mut local).is_null() {
-            return None;
-        }
-        local
-    };
-    UtcOffset::from_whole_seconds(i32::try_from(local.tm_gmtoff).ok()?).ok()
+    let at = jiff::Timestamp::from_second(at.unix_timestamp()).ok()?;
+    UtcOffset::from_whole_seconds(TimeZone::system().to_offset(at).seconds()).ok()
 }
 
 #[cfg(test)]
@@ -75,10 +64,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_near_now_is_told_by_its_distance() {
+    fn a_time_near_now_is_relative() {
         let check = |seconds: i64, expected: Option<&str>| {
-            let told = relative(Duration::seconds(seconds));
-            assert_eq!(told.as_deref(), expected, "{seconds}");
+            let words = relative(Duration::seconds(seconds));
+            assert_eq!(words.as_deref(), expected, "{seconds}");
         };
         check(0, Some("just now"));
         check(-44, Some("just now"));
@@ -91,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_says_what_it_differs_from_utc() {
+    fn a_time_shows_its_offset_from_utc() {
         let check = |offset: UtcOffset, expected: &str| {
             assert_eq!(shown(OffsetDateTime::UNIX_EPOCH, offset), expected);
         };

@@ -1,4 +1,4 @@
-//! What commands share at a terminal: tables, colours, times, questions, pager and editor.
+//! Shared terminal code: tables, colours, times, questions, pager and editor.
 
 pub mod color;
 pub(crate) mod condition;

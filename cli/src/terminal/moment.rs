@@ -1,4 +1,4 @@
-//! Moments as people write them: `2026-12-01T08:00+01:00`, `2026-12-01 08:00` where they are, `6h` from now.
+//! Points in time on the command line: `2026-12-01T08:00+01:00`, local `2026-12-01 08:00`, or `6h` from now.
 
 use std::str::FromStr;
 
@@ -12,14 +12,11 @@ use super::duration::Span;
 pub struct Moment(pub Timestamp);
 
 impl Moment {
-    /// What isn't a span from now, or has no offset, is in this zone.
-    ///
-    /// # Errors
-    /// In words, when it is no time.
+    /// Parses a moment. A time without an offset is in this zone.
     pub fn read(text: &str, zone: &TimeZone) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no time; write 2026-12-01T08:00+01:00, \"2026-12-01 08:00\" for local time, or 6h from now"
+                "`{text}` is not a time; write 2026-12-01T08:00+01:00, \"2026-12-01 08:00\" for local time, or 6h from now"
             )
         };
         if let Ok(at) = text.parse::<Timestamp>() {
@@ -49,10 +46,7 @@ impl FromStr for Moment {
     }
 }
 
-/// A moment, or `none`, as requests have it.
-///
-/// # Errors
-/// As [`Moment::read`].
+/// Parses a moment, or `none`, for a request.
 pub fn moment_or_none(text: &str) -> Result<String, String> {
     match text {
         "none" => Ok("none".to_owned()),
@@ -67,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_read() {
+    fn moments_parse_with_or_without_offset() {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let check = |text: &str, expected: &str| {
             assert_eq!(
@@ -80,7 +74,7 @@ mod tests {
         check("2026-12-01T08:00:30Z", "2026-12-01T08:00:30Z");
         check("2026-12-01 08:00", "2026-12-01T07:00:00Z");
         check("2026-07-01T08:00", "2026-07-01T06:00:00Z");
-        // Skipped and repeated by the change of clocks.
+        // Skipped and repeated times at clock changes.
         check("2026-03-29T02:30", "2026-03-29T01:30:00Z");
         check("2026-10-25T02:30", "2026-10-25T00:30:00Z");
         for wrong in ["", "soon", "2026-13-01T08:00", "08:00"] {

@@ -10,18 +10,18 @@ use super::pager;
 use crate::args::globals::Globals;
 use crate::reference::document::Document;
 
-/// How results are printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people
     Table,
-    /// For people with room: more columns
+    /// For people, with more columns
     Wide,
-    /// For programs, as the API has it; docs/output.md tells of it
+    /// For programs, as in the API; see docs/output.md
     Json,
 }
 
-/// A document with the field that says what it is.
+/// A document with the field that names its kind.
 #[derive(Serialize)]
 struct Titled<'a, T> {
     schema: String,
@@ -38,10 +38,7 @@ impl<'a, T: Document> Titled<'a, T> {
     }
 }
 
-/// Shows a document: as it is, or as what `table` makes of it; `true` asks for more columns.
-///
-/// # Errors
-/// When standard output can't be written.
+/// Shows a document: as JSON, or as the table of `table`, which gets `true` for more columns.
 pub async fn show<T: std::fmt::Display>(
     globals: &Globals,
     document: &impl Document,
@@ -53,10 +50,7 @@ pub async fn show<T: std::fmt::Display>(
     }
 }
 
-/// Shows the first documents of a list, and says where there are more.
-///
-/// # Errors
-/// When standard output can't be written.
+/// Shows the first documents of a list, and notes whether there are more.
 pub async fn list<I, T: std::fmt::Display>(
     globals: &Globals,
     page: &Page<I>,
@@ -67,26 +61,20 @@ where
 {
     show(globals, page, table).await?;
     if page.next.is_some() && globals.output != Format::Json {
-        eprintln!("there are more; ask for them with --limit");
+        eprintln!("there are more; show them with --limit");
     }
     Ok(())
 }
 
-/// Answers a command: with the document, or with text for people that ends with a line end.
-///
-/// # Errors
-/// When standard output can't be written.
-pub fn answer(format: Format, document: &impl Document, told: &str) -> anyhow::Result<()> {
+/// Prints a command's result: the document, or text for people that ends with a line break.
+pub fn answer(format: Format, document: &impl Document, words: &str) -> anyhow::Result<()> {
     match format {
         Format::Json => json(document),
-        Format::Table | Format::Wide => text(told),
+        Format::Table | Format::Wide => text(words),
     }
 }
 
 /// Prints a document as indented JSON.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn json(document: &impl Document) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &Titled::new(document)).map_err(io::Error::from)?;
@@ -95,17 +83,11 @@ pub fn json(document: &impl Document) -> anyhow::Result<()> {
 }
 
 /// Prints a document as one line of JSON.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn json_line(document: &impl Document) -> anyhow::Result<()> {
     record(&Titled::new(document))
 }
 
-/// Prints one line of a file format that is not ours to version: JSON without a word of what it is.
-///
-/// # Errors
-/// When standard output can't be written.
+/// Prints a line of JSON in a format that is not ours to version, without the kind.
 pub fn record(value: &impl Serialize) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
@@ -113,10 +95,7 @@ pub fn record(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints text that ends with a line end, or nothing.
-///
-/// # Errors
-/// When standard output can't be written.
+/// Prints text, which is empty or ends with a line break.
 pub fn text(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

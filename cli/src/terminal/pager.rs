@@ -1,6 +1,6 @@
-//! A pager for what may be longer than the screen, as git and gh have it: a child of its own, asked for by the environment.
+//! A pager for long output, as in git and gh: a child process, chosen by the environment.
 //!
-//! What was to be shown is never lost: where the pager can't do it, it is printed as it is.
+//! No output is lost: if the pager fails, the text is printed directly.
 
 use std::io::{self, IsTerminal as _};
 use std::process::{ExitStatus, Stdio};
@@ -9,25 +9,23 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::color::is_dumb;
 use super::output::{self, Format};
 use crate::args::globals::Globals;
 
-/// Where the environment names no pager. It ends at once when everything fits on the screen, and lets colours through.
+/// The default pager. It ends at once when everything fits on the screen, and passes colours through.
 const PAGER: &str = "less -FRX";
-/// The same for a `less` that is named without flags, and for `lv`; as git sets them.
+/// Default options of `less` and `lv`, the same as git sets.
 const FLAGS: [(&str, &str); 2] = [("LESS", "FRX"), ("LV", "-c")];
 
-/// Shows text to a person: through their pager at a terminal, else as it is.
-///
-/// # Errors
-/// When standard output can't be written.
+/// Shows text through the person's pager at a terminal; elsewhere prints it.
 pub async fn show(globals: &Globals, text: &str) -> anyhow::Result<()> {
     let Some(pager) = at_terminal(globals).then(Pager::chosen).flatten() else {
         return output::text(text);
     };
     match pager.page(text).await {
         Ok(true) => return Ok(()),
-        // Nobody asked for the one that is taken where none is named.
+        // A failed default pager is not reported.
         Ok(false) if !pager.named => {}
         Ok(false) => eprintln!("the pager `{}` failed; without it:", pager.command),
         Err(error) => eprintln!("the pager `{}` can't be started: {error}", pager.command),
@@ -35,7 +33,7 @@ pub async fn show(globals: &Globals, text: &str) -> anyhow::Result<()> {
     output::text(text)
 }
 
-/// How git is to page what it shows itself.
+/// How git pages its own output.
 pub fn of_git(globals: &Globals) -> GitPager {
     if !at_terminal(globals) {
         return GitPager::Never;
@@ -47,44 +45,39 @@ pub fn of_git(globals: &Globals) -> GitPager {
     }
 }
 
-/// How git is to page what it shows itself.
+/// How git pages its own output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GitPager {
-    /// Not at all.
     Never,
-    /// By a command of ours.
+    /// With this command.
     This(String),
-    /// As it is configured.
+    /// With its own configuration.
     Its,
 }
 
-/// Until it is dropped, Ctrl+C is for the children that share the terminal with us.
-///
-/// # Errors
-/// When signals can't be listened for.
+/// While the returned value lives, Ctrl+C reaches only the children on our terminal.
 pub fn leave_interrupts() -> io::Result<Signal> {
     signal(SignalKind::interrupt())
 }
 
 fn at_terminal(globals: &Globals) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     io::stdout().is_terminal()
         && !globals.no_pager
         && globals.output != Format::Json
         && !set("NO_PAGER")
         && set("TERM")
-        && !dumb
+        && !is_dumb()
 }
 
-/// Whether the command says that there is to be no pager.
+/// Whether the command means no pager.
 fn is_none(command: &str) -> bool {
     matches!(command.trim(), "" | "cat")
 }
 
 struct Pager {
     command: String,
-    /// Whether the environment asks for it.
+    /// Whether the environment names the pager.
     named: bool,
 }
 
@@ -100,11 +93,11 @@ impl Pager {
         (!is_none(&pager.command)).then_some(pager)
     }
 
-    /// Whether somebody could see the text, all of it or as much as they wanted.
+    /// Shows the text; returns whether the person could see it, in full or up to an interrupt.
     async fn page(&self, text: &str) -> io::Result<bool> {
         let mut interrupts = leave_interrupts()?;
         let mut command = Command::new("sh");
-        // As git does it: the variable may hold arguments.
+        // Like git: the variable may contain arguments.
         command.args(["-c", &self.command]).stdin(Stdio::piped());
         for (name, value) in FLAGS {
             if std::env::var_os(name).is_none() {
@@ -115,7 +108,7 @@ impl Pager {
         let input = child.stdin.take();
         let work = async {
             if let Some(mut input) = input {
-                // Whoever has seen enough closes it.
+                // The write fails if the person closes the pager early.
                 let _ = input.write_all(text.as_bytes()).await;
             }
             child.wait().await
@@ -131,7 +124,7 @@ impl Pager {
     }
 }
 
-/// Whether a child that writes to a pager ended because the pager was closed.
+/// Whether a child ended because its pager was closed.
 pub fn is_broken_pipe(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
     status.signal() == Some(libc::SIGPIPE)

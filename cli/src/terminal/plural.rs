@@ -1,21 +1,21 @@
-//! How many of something, in words.
+//! Counts in words.
 
 use ralph_api::view::TaskCounts;
 
-/// A number of things: one is told by another word than several.
+/// A number with the singular or the plural.
 pub fn counted(n: impl TryInto<i64>, one: &str, several: &str) -> String {
     let n = n.try_into().unwrap_or(i64::MAX);
     let word = if n == 1 { one } else { several };
     format!("{n} {word}")
 }
 
-/// How many tasks are done, and how many nobody has to do any more.
+/// Counts of done, skipped and cancelled tasks.
 pub fn done_of(tasks: &TaskCounts) -> String {
     let of = counted(tasks.total, "task", "tasks");
     format!("{} of {of} done{}", tasks.done, skipped_and_cancelled(tasks))
 }
 
-/// The numbers of skipped and cancelled tasks, each after a comma; empty when there are none.
+/// Counts of skipped and cancelled tasks, each after a comma; empty when there are none.
 pub fn skipped_and_cancelled(tasks: &TaskCounts) -> String {
     let counts = [(tasks.skipped, "skipped"), (tasks.cancelled, "cancelled")];
     let some = counts.iter().filter(|(n, _)| *n > 0);
@@ -27,14 +27,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_told_by_its_own_word() {
+    fn one_takes_the_singular() {
         assert_eq!(counted(1, "retry", "retries"), "1 retry");
         assert_eq!(counted(0_i32, "retry", "retries"), "0 retries");
         assert_eq!(counted(2_usize, "retry", "retries"), "2 retries");
     }
 
     #[test]
-    fn what_is_done_and_what_was_taken_out_are_told_apart() {
+    fn done_and_removed_tasks_are_counted_separately() {
         let check = |total, done, skipped, cancelled, expected: &str| {
             let tasks = TaskCounts {
                 total,

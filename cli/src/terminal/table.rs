@@ -1,5 +1,5 @@
-//! Columns for people: aligned, without frames. At a terminal they fit into it, wrapped between words; where it is too narrow for them,
-//! each row is a block of lines. Elsewhere a row is a line, whose last column is as long as it needs to be.
+//! Tables for people: aligned, without frames. At a terminal, columns wrap between words to fit; if it is
+//! too narrow, each row is a block of lines. Elsewhere a row is a line, whose last column is never cut.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::terminal::color::{self, Paint, Tone, tame, tone_of};
 
-/// Between two columns.
+/// Columns between two cells.
 const GAP: u16 = 2;
-/// Away from a terminal a column other than the last is cut at this width.
+/// Outside of a terminal, cells of all columns but the last are cut at this width.
 const MAX_WIDTH: usize = 60;
 /// Longer words may be broken.
 const WORD: usize = 24;
 
-/// A table, or its place when it has no rows.
+/// A table, or a text if it has no rows.
 #[derive(Debug)]
 pub struct Table {
     heads: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     empty: &'static str,
     paint: Paint,
-    /// Of the terminal; `None` elsewhere.
+    /// Columns of the terminal; `None` elsewhere.
     width: Option<u16>,
 }
 
@@ -35,7 +35,7 @@ struct Cell {
 }
 
 impl Table {
-    /// A table with these columns, and what to say when it has no rows.
+    /// A table with these columns; `empty` is its text without rows.
     pub fn new(heads: impl IntoIterator<Item = &'static str>, empty: &'static str) -> Self {
         Self {
             heads: heads.into_iter().collect(),
@@ -46,7 +46,7 @@ impl Table {
         }
     }
 
-    /// Adds a row; a column named STATUS or OUTCOME gets its colour.
+    /// Adds a row; cells of columns named STATUS or OUTCOME are coloured.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells = self.heads.iter().zip(cells).map(|(head, text)| Cell {
             tone: match *head {
@@ -86,7 +86,7 @@ impl fmt::Display for Table {
 }
 
 impl Table {
-    /// All cells without frames; those of columns other than the last have at most so many columns of text.
+    /// All cells without frames; cells of all columns but the last are cut at `most` columns.
     fn grid(&self, most: usize) -> Grid {
         let last = self.heads.len().saturating_sub(1);
         let cut = |at: usize, text: &str| {
@@ -117,7 +117,7 @@ impl Table {
         grid
     }
 
-    /// The narrowest that a column may become: its words stay whole, unless they are very long.
+    /// The least width of a column, which keeps all but very long words whole.
     fn least(&self, at: usize) -> u16 {
         let cells = self.rows.iter().map(|row| row[at].text.as_str());
         let words = cells
@@ -127,7 +127,7 @@ impl Table {
         u16::try_from(least).unwrap_or(u16::MAX)
     }
 
-    /// Each row as a block of its own, for a terminal that is too narrow for the columns.
+    /// Each row as a block, for a terminal that is too narrow for the columns.
     fn records(&self, f: &mut fmt::Formatter<'_>, width: u16) -> fmt::Result {
         for (n, row) in self.rows.iter().enumerate() {
             if n > 0 {
@@ -170,7 +170,7 @@ fn toned(text: &str, tone: Tone) -> TableCell {
     }
 }
 
-/// A text whose long lines are wrapped between words where it goes to a terminal.
+/// Wraps long lines between words if standard output is a terminal.
 pub fn folded(text: &str) -> String {
     match color::width() {
         Some(width) => fold(text, width),
@@ -195,7 +195,7 @@ fn fold(text: &str, width: u16) -> String {
     lines.collect()
 }
 
-/// At most `width` columns of a text, with `…` where it was cut.
+/// Cuts a text to `width` columns, with `…` at the end if shortened.
 pub fn clip(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_by_width_and_the_last_is_whole() {
+    fn columns_align_by_width_and_the_last_is_never_cut() {
         let mut table = Table::new(["ID", "STATUS", "TITLE"], "nothing");
         assert_eq!(table.to_string(), "nothing\n");
         table.row(["t-1", "done", "日本"].map(str::to_owned));
@@ -268,7 +268,7 @@ TITLE   Read the language of
     }
 
     #[test]
-    fn a_clipped_text_keeps_to_its_width() {
+    fn a_clipped_text_fits_its_width() {
         for (text, width, expected) in [
             ("abc", 3, "abc"),
             ("abcd", 3, "ab…"),

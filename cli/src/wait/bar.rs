@@ -1,4 +1,4 @@
-//! Progress as a bar with what runs below it.
+//! Progress as a bar with the running sessions below it.
 
 use std::time::{Duration, Instant};
 
@@ -13,29 +13,29 @@ use crate::terminal::duration::show_ms;
 use crate::terminal::plural::done_of;
 use crate::terminal::table::clip;
 
-/// How often it moves by itself.
+/// Interval of the bar's animation.
 const TICK: Duration = Duration::from_millis(120);
-/// Sessions that are named below the bar.
+/// Sessions listed below the bar.
 const NAMED: usize = 8;
-/// Columns of what keeps tasks waiting.
+/// Columns for the reasons why tasks wait.
 const WAITING_WIDTH: usize = 300;
-/// Columns of a session's title.
+/// Columns for a session's title.
 const TITLE_WIDTH: usize = 50;
 
-/// A bar on standard error.
+/// A progress bar on standard error.
 pub struct Bar {
     bar: ProgressBar,
     began: Instant,
-    /// What was told last, and when.
+    /// The last progress, and when it arrived.
     last: Option<(Progress, Instant)>,
-    /// How many were resolved when we began to look.
+    /// Number of resolved tasks at the start.
     first: Option<i64>,
     failures: Failures,
     paint: Paint,
 }
 
 impl Bar {
-    /// An empty one, which moves by itself.
+    /// An empty, animated bar.
     pub fn new() -> Self {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} [{bar:30}] {elapsed} {msg}") {
@@ -52,22 +52,22 @@ impl Bar {
         }
     }
 
-    /// Shows how far it is.
+    /// Updates the bar with new progress.
     pub fn show(&mut self, progress: &Progress) {
-        for line in self.failures.untold(progress) {
+        for line in self.failures.new_lines(progress) {
             self.say(&self.paint.apply(Tone::Warn, &line));
         }
         self.last = Some((progress.clone(), Instant::now()));
         self.tick();
     }
 
-    /// Lets the times go on.
+    /// Updates the elapsed times.
     pub fn tick(&mut self) {
-        let Some((progress, told)) = self.last.take() else {
+        let Some((progress, at)) = self.last.take() else {
             return;
         };
-        self.draw(&progress, i64::try_from(told.elapsed().as_millis()).unwrap_or(0));
-        self.last = Some((progress, told));
+        self.draw(&progress, i64::try_from(at.elapsed().as_millis()).unwrap_or(0));
+        self.last = Some((progress, at));
     }
 
     fn draw(&mut self, progress: &Progress, since_ms: i64) {
@@ -119,7 +119,7 @@ impl Bar {
         self.bar.set_message(message);
     }
 
-    /// A line above the bar, or, while it is hidden, where the person types.
+    /// Prints a line above the bar; while the bar is hidden, prints it directly.
     pub fn say(&self, text: &str) {
         if self.bar.is_hidden() {
             eprintln!("{text}");
@@ -128,7 +128,7 @@ impl Bar {
         }
     }
 
-    /// Hides it and keeps it still while somebody types, or lets it move again.
+    /// Hides and stops the bar while the person types, or restarts it.
     pub fn hold(&self, still: bool) {
         if still {
             self.bar.disable_steady_tick();
@@ -139,7 +139,7 @@ impl Bar {
         }
     }
 
-    /// Takes it away.
+    /// Removes the bar.
     pub fn end(self) {
         self.bar.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! How a run ended, in words and as an exit code.
+//! The end of a run, in words and as an exit code.
 
 use std::process::ExitCode;
 
@@ -15,14 +15,15 @@ use crate::terminal::duration;
 use crate::terminal::output::{self, Format};
 use crate::terminal::plural::{counted, done_of};
 
-/// Prints it; the exit code is the outcome's.
-pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+/// Prints the outcome; the exit code is the outcome's.
+pub async fn print(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     bell();
     let feature = &progress.feature;
     let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
         return never_ran(progress, format);
     };
-    // What was added since isn't resolved, and waits for a run of its own; what waited for a person may be resolved by now.
+    // Tasks added since are open and wait for their own run; tasks that waited for a person may be resolved
+    // now.
     let is_over = outcome == RunOutcome::Blocked && feature.tasks.open() == 0;
     if feature.needs_run && run.only_task.is_none() && (outcome == RunOutcome::Complete || is_over) {
         return waits(progress, format);
@@ -55,12 +56,12 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
         );
         text.push_str(&requests(progress, paint));
         if outcome == RunOutcome::LimitReached {
-            let left = usize::try_from(feature.tasks.open()).unwrap_or(0);
-            if left > 0 {
+            let open = usize::try_from(feature.tasks.open()).unwrap_or(0);
+            if open > 0 {
                 let parallel = usize::try_from(feature.max_parallel).unwrap_or(1);
-                let estimate = estimate::fetch(client, &feature.repo_id, left, parallel.min(left)).await;
+                let estimate = estimate::fetch(client, &feature.repo_id, open, parallel.min(open)).await;
                 text.push_str(&format!(
-                    "  what is left: {}\n",
+                    "  remaining: {}\n",
                     estimate::words(estimate.as_ref())
                 ));
             }
@@ -73,7 +74,7 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// What is asked of a person, and how they answer.
+/// Tasks that need a person, with the commands to decide.
 fn requests(progress: &Progress, paint: Paint) -> String {
     let mut text = String::new();
     for task in &progress.attention {
@@ -88,18 +89,18 @@ fn requests(progress: &Progress, paint: Paint) -> String {
     text
 }
 
-/// The open questions, for a command that keeps waiting.
+/// The open decisions, for a command that keeps waiting.
 pub fn open_questions(progress: &Progress) -> String {
     let is = condition::words(&progress.feature.condition);
-    let asked = requests(progress, Paint::stderr());
+    let tasks = requests(progress, Paint::stderr());
     format!(
-        "{} is {is}; it goes on once that is decided\n{}",
+        "{} is {is}; it goes on after your decision\n{}",
         progress.feature.name,
-        asked.trim_end()
+        tasks.trim_end()
     )
 }
 
-/// The branch that work landed on; none where nothing has, or nobody says so any more.
+/// The branch that work landed on; `None` without landings, or if the coordinator doesn't respond.
 async fn landed_on<'a>(client: &Client, feature: &'a FeatureView) -> Option<&'a str> {
     let branch = feature.branch.as_deref().filter(|_| feature.tasks.done > 0)?;
     let path = format!("/features/{}/landings", escape(&feature.id));
@@ -107,7 +108,7 @@ async fn landed_on<'a>(client: &Client, feature: &'a FeatureView) -> Option<&'a 
     (!landed.items.is_empty()).then_some(branch)
 }
 
-/// Tells that what is open waits for a run that a person starts.
+/// Reports that open tasks wait until a person starts a run.
 pub fn waits(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     idle::hint_at(progress);
     if format == Format::Json {
@@ -116,7 +117,7 @@ pub fn waits(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(RunOutcome::Blocked.exit_code()))
 }
 
-/// Tells of a feature that no run was started of.
+/// Reports that a feature never ran.
 fn never_ran(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     let feature = &progress.feature;
     let outcome = if feature.status == FeatureState::Cancelled {

@@ -1,14 +1,14 @@
-//! How long a command waits.
+//! Flags for waiting.
 
 use clap::Args;
 
-/// Whether a command waits, and through what.
+/// Whether a command waits, and whether it waits through approvals.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct WaitFlags {
-    /// Wait for the run's end; the exit code tells its outcome
+    /// Wait for the run's end; the exit code is its outcome
     #[arg(long)]
     pub wait: bool,
-    /// Wait on while something waits for a person, until the run ends otherwise
+    /// Keep waiting while a person must decide, until the run ends otherwise
     #[arg(long, requires = "wait")]
     pub through_approvals: bool,
 }

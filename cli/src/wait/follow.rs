@@ -1,4 +1,4 @@
-//! Reading a run's progress to its end.
+//! Follows a run's progress to its end.
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ use crate::client::{ApiError, Client, escape};
 use crate::terminal::color::{bell, tame};
 use crate::terminal::output::Format;
 
-/// Pause before a stream that broke off is asked for again.
+/// Pause before a broken stream is requested again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What shows progress: a bar at a terminal, else lines.
+/// Display of progress: a bar at a terminal, else lines.
 pub(super) enum Screen {
     Bar(Box<bar::Bar>),
     Lines(lines::Lines),
@@ -48,7 +48,7 @@ impl Screen {
         }
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub(super) fn say(&self, text: &str) {
         match self {
             Self::Bar(bar) => bar.say(text),
@@ -56,7 +56,7 @@ impl Screen {
         }
     }
 
-    /// Stands still while somebody types.
+    /// Pauses the bar while the person types.
     fn hold(&self, still: bool) {
         if let Self::Bar(bar) = self {
             bar.hold(still);
@@ -70,15 +70,12 @@ impl Screen {
     }
 }
 
-/// Exit code of a command whose request was accepted, but which can't watch what comes of it.
+/// Exit code when a request was accepted, but its progress can't be followed.
 const UNWATCHED: u8 = 6;
 
-/// Waits for the end of the run in which what was just asked for is done; where it waits for one to be started, nothing is
-/// waited for. Without an answer to that question it ends with [`UNWATCHED`]: the work goes on.
-///
-/// # Errors
-/// As [`wait`].
-pub async fn begun(
+/// Waits for the end of the run of an accepted request. If the work waits for a person to start a run,
+/// returns at once. If the coordinator doesn't respond, exits with [`UNWATCHED`]: the work goes on.
+pub async fn wait_accepted(
     client: &Client,
     feature: &str,
     format: Format,
@@ -90,7 +87,7 @@ pub async fn begun(
     let progress: Progress = match asked {
         Err(error) if !ApiError::refuses(&error) => {
             eprintln!(
-                "{error:#}\naccepted, and it goes on, but can't be watched now: `ralph feature wait {feature}` watches it"
+                "{error:#}\naccepted and running, but the coordinator can't be reached: watch it with `ralph feature wait {feature}`"
             );
             return Ok(ExitCode::from(UNWATCHED));
         }
@@ -102,10 +99,10 @@ pub async fn begun(
     wait(client, feature, format, interrupts).await
 }
 
-/// Waits for the end of a feature's run; prints how it ended, as JSON if that is wanted.
+/// Waits for the end of a feature's run, and prints the outcome.
 ///
 /// # Errors
-/// When the coordinator refuses; one that is away for a while is waited for.
+/// When the coordinator refuses. While the coordinator is unavailable, this keeps waiting.
 pub async fn wait(
     client: &Client,
     feature: &str,
@@ -114,14 +111,14 @@ pub async fn wait(
 ) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::new();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    let (sender, mut told) = mpsc::channel(1);
-    // Ends when nobody listens any more.
+    let (sender, mut received) = mpsc::channel(1);
+    // Ends when the receiver is dropped.
     tokio::spawn(read(client.clone(), feature.to_owned(), sender));
     let mut last: Option<Progress> = None;
-    let mut said = Said::default();
+    let mut announced = Announced::default();
     let progress = loop {
         let news = tokio::select! {
-            news = told.recv() => news.context("the coordinator is not followed any more")?,
+            news = received.recv() => news.context("the task that follows the coordinator ended")?,
             _ = seconds.tick() => {
                 screen.tick();
                 continue;
@@ -145,37 +142,37 @@ pub async fn wait(
         };
         match news {
             News::Progress(progress) => {
-                said.progress(&progress, &mut screen);
+                announced.progress(&progress, &mut screen);
                 if progress.is_over() {
                     if !(interrupts.through_approvals && waits_for_person(&progress)) {
                         break *progress;
                     }
-                    said.waits(&progress, &screen);
+                    announced.waits(&progress, &screen);
                 }
                 last = Some(*progress);
             }
-            News::Away(error) => said.away(&error, &screen),
+            News::Away(error) => announced.away(&error, &screen),
             News::Refused(error) => return Err(error),
         }
     };
     screen.end();
-    ended::tell(client, &progress, format).await
+    ended::print(client, &progress, format).await
 }
 
-/// What was said to the person who waits, and isn't said again.
+/// Messages already shown to the person, which are not repeated.
 #[derive(Default)]
-struct Said {
+struct Announced {
     away: bool,
     gate: Option<String>,
     questions: lines::Questions,
-    /// The end of the run that a person's decision is waited for since.
+    /// End of the run since when a person's decision is awaited.
     waits_from: Option<Option<OffsetDateTime>>,
 }
 
-impl Said {
+impl Announced {
     fn progress(&mut self, progress: &Progress, screen: &mut Screen) {
         if std::mem::take(&mut self.away) {
-            screen.say("the coordinator answers again");
+            screen.say("the coordinator responds again");
         }
         screen.show(progress);
         let gate = progress.feature.gate.as_ref().filter(|gate| gate.fails());
@@ -184,7 +181,7 @@ impl Said {
             screen.say(words);
         }
         self.gate = words;
-        for line in self.questions.untold(progress) {
+        for line in self.questions.new_lines(progress) {
             bell();
             screen.say(&line);
         }
@@ -205,17 +202,17 @@ impl Said {
     }
 }
 
-/// Whether the feature goes on when a person decides.
+/// Whether the feature goes on after a person's decision.
 fn waits_for_person(progress: &Progress) -> bool {
     matches!(progress.feature.condition.word, Word::Blocked | Word::Ready)
 }
 
-/// What is heard of a run.
+/// An update on a run.
 enum News {
     Progress(Box<Progress>),
-    /// The coordinator doesn't answer; it is asked again.
+    /// The coordinator doesn't respond; the request is repeated.
     Away(anyhow::Error),
-    /// It never will.
+    /// The coordinator refuses for good.
     Refused(anyhow::Error),
 }
 
@@ -232,7 +229,7 @@ async fn read(client: Client, feature: String, sender: mpsc::Sender<News>) {
             }
             anyhow::Ok(())
         };
-        let heard = match ended.await {
+        let delivered = match ended.await {
             Ok(()) => Ok(()),
             Err(error) if ApiError::refuses(&error) => {
                 let _ = sender.send(News::Refused(error)).await;
@@ -240,7 +237,7 @@ async fn read(client: Client, feature: String, sender: mpsc::Sender<News>) {
             }
             Err(error) => sender.send(News::Away(error)).await,
         };
-        if heard.is_err() || sender.is_closed() {
+        if delivered.is_err() || sender.is_closed() {
             return;
         }
         tokio::time::sleep(AGAIN).await;

@@ -1,4 +1,4 @@
-//! What Ctrl+C offers on a command that waits (SPEC 3.6): the run goes on, unless the person says otherwise.
+//! The choices on Ctrl+C during a wait (SPEC 3.6): the run goes on, unless the person decides otherwise.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::pin::pin;
@@ -13,37 +13,33 @@ use super::follow::Screen;
 use crate::client::Client;
 
 const QUESTION: &str =
-    "\nThe run goes on. [c]ontinue waiting, give [f]eedback to what runs, [s]top the run, [l]eave? ";
+    "\nThe run goes on. [c]ontinue waiting, give [f]eedback to running agents, [s]top the run, [l]eave? ";
 
-/// Ctrl+C, as it comes.
+/// Handler of Ctrl+C.
 pub struct Interrupts {
     signal: Signal,
     interactive: bool,
-    /// Whether the end of a run that waits for a person is waited through.
+    /// Whether to keep waiting when a run ends to wait for a person.
     pub(super) through_approvals: bool,
-    /// It came before there was anything to wait for.
+    /// Ctrl+C came before there was anything to wait for.
     early: bool,
 }
 
-/// Ctrl+C, twice, before the coordinator answered.
+/// Second Ctrl+C before the coordinator responded.
 #[derive(Debug, thiserror::Error)]
-#[error("left before the coordinator answered; `ralph status` shows whether it took what was asked for")]
+#[error("left before the coordinator answered; `ralph status` shows whether it accepted the request")]
 pub struct Quit;
 
-/// What the person wants.
+/// The person's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// Wait on.
+    /// Keep waiting.
     GoOn,
-    /// Leave the run to itself.
+    /// Stop waiting; the run goes on.
     Leave,
 }
 
 impl Interrupts {
-    /// Takes Ctrl+C over.
-    ///
-    /// # Errors
-    /// When the system doesn't let us.
     pub fn new(through_approvals: bool) -> anyhow::Result<Self> {
         Ok(Self {
             through_approvals,
@@ -53,17 +49,14 @@ impl Interrupts {
         })
     }
 
-    /// Takes Ctrl+C over if the command waits for the end of what it is about to ask for: from then on what begins is told
-    /// before the command ends.
-    ///
-    /// # Errors
-    /// As [`Interrupts::new`].
+    /// The handler for a command that waits, else `None`. From now on, Ctrl+C can't end the command before
+    /// it prints what it started.
     pub fn of(flags: WaitFlags) -> anyhow::Result<Option<Self>> {
         flags.wait.then(|| Self::new(flags.through_approvals)).transpose()
     }
 
-    /// Waits for the answer to a request that begins something. Ctrl+C is kept until it is known what began; the second
-    /// ends the command.
+    /// Waits for the response to a request that starts something. The first Ctrl+C is deferred until the
+    /// response; the second ends the command.
     ///
     /// # Errors
     /// [`Quit`], or the request's.
@@ -77,13 +70,13 @@ impl Interrupts {
                     if std::mem::replace(&mut self.early, true) {
                         return Err(Quit.into());
                     }
-                    eprintln!("\nwaiting for the coordinator's answer; Ctrl+C again leaves without it");
+                    eprintln!("\nwaiting for the coordinator's response; Ctrl+C again leaves without it");
                 }
             }
         }
     }
 
-    /// Comes with the next one.
+    /// Waits for the next Ctrl+C.
     pub(super) async fn next(&mut self) {
         if !std::mem::take(&mut self.early) {
             Self::of_signal(&mut self.signal).await;
@@ -96,10 +89,7 @@ impl Interrupts {
         }
     }
 
-    /// Prompts for what to do. A second Ctrl+C leaves; without a terminal, the first one does.
-    ///
-    /// # Errors
-    /// When the coordinator refuses what the person wants.
+    /// Asks the person what to do. A second Ctrl+C leaves; without a terminal, the first one does.
     pub(super) async fn prompt(
         &mut self,
         client: &Client,
@@ -120,16 +110,16 @@ impl Interrupts {
                     let path = format!("/features/{}/stop", progress.feature.id);
                     match client.post::<Started>(&path, &CommandOptions::default()).await {
                         Ok(_) => {
-                            screen.say("stopping: what runs is ended in order, and what it did is pushed")
+                            screen.say("stopping: running sessions end in order, and their work is pushed")
                         }
-                        // It ended meanwhile: how, is told as if nobody had asked.
+                        // The run has ended in the meantime; its outcome is reported as usual.
                         Err(error) => screen.say(&format!("it was not stopped: {error:#}")),
                     }
                     return Ok(Choice::GoOn);
                 }
                 "f" | "feedback" => {
                     let Some(words) = self
-                        .line("What should the agents know? They are stopped, and begin again with it: ")
+                        .line("What should the agents know? They stop, and start again with it: ")
                         .await?
                     else {
                         return Ok(Choice::Leave);
@@ -142,7 +132,7 @@ impl Interrupts {
         }
     }
 
-    /// A line from the terminal; `None` at its end, or when Ctrl+C comes instead.
+    /// Reads a line from the terminal; `None` at its end, or on Ctrl+C.
     async fn line(&mut self, question: &str) -> anyhow::Result<Option<String>> {
         eprint!("{question}");
         let read = tokio::task::spawn_blocking(|| {
@@ -181,7 +171,7 @@ async fn feedback(client: &Client, progress: &Progress, words: &str, screen: &Sc
         .list(&path, "status=pending,in_progress", usize::MAX)
         .await?;
     for task in open.items.iter().filter(|task| task.session.is_some()) {
-        // One that ended meanwhile needs nothing.
+        // A session that ended in the meantime needs no interrupt.
         match client
             .post::<Done>(&format!("/tasks/{}/interrupt", task.id), &body)
             .await

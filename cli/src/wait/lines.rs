@@ -1,4 +1,4 @@
-//! Progress as plain lines, where nobody watches a bar: one whenever something but the clock changed.
+//! Progress as plain lines outside of a terminal: one line on each change except that of the clock.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::terminal::condition;
 use crate::terminal::local_time::when;
 use crate::terminal::plural::done_of;
 
-/// Sessions that a line names.
+/// Sessions named in a line.
 const NAMED: usize = 4;
 
-/// What was shown last.
+/// The last progress shown.
 #[derive(Debug, Default)]
 pub struct Lines {
     line: Option<String>,
@@ -20,42 +20,42 @@ pub struct Lines {
     failures: Failures,
 }
 
-/// Failed attempts that were told.
+/// Failed attempts already reported.
 #[derive(Debug, Default)]
 pub struct Failures(BTreeSet<String>);
 
 impl Failures {
-    /// Lines on those that are new.
-    pub fn untold(&mut self, progress: &Progress) -> Vec<String> {
-        let told = &mut self.0;
+    /// Lines for new failures.
+    pub fn new_lines(&mut self, progress: &Progress) -> Vec<String> {
+        let reported = &mut self.0;
         let new = progress
             .failures
             .iter()
-            .filter(|failure| told.insert(failure.id.clone()));
+            .filter(|failure| reported.insert(failure.id.clone()));
         new.map(failed).collect()
     }
 }
 
-/// Questions of sessions that were told.
+/// Questions of sessions already reported.
 #[derive(Debug, Default)]
 pub struct Questions(BTreeSet<(String, String)>);
 
 impl Questions {
-    /// Lines on those that are new, with the command that answers.
-    pub fn untold(&mut self, progress: &Progress) -> Vec<String> {
-        let told = &mut self.0;
+    /// Lines for new questions, with the command that answers.
+    pub fn new_lines(&mut self, progress: &Progress) -> Vec<String> {
+        let reported = &mut self.0;
         let asking = progress.sessions.iter().filter_map(|session| {
             let asks = session.asks.as_ref()?;
             let line = format!("{} {} waits for your answer: {asks}", session.task, session.title);
             let command = format!("ralph task answer {}", session.task);
-            told.insert((session.id.clone(), asks.clone()))
+            reported.insert((session.id.clone(), asks.clone()))
                 .then(|| format!("  {}\n    {command}", tame(&line).replace('\n', " ")))
         });
         asking.collect()
     }
 }
 
-/// That an attempt failed, why, and when it is tried again.
+/// A failed attempt with its reason, and the time of the next one.
 fn failed(failure: &FailureView) -> String {
     let FailureView {
         task,
@@ -76,23 +76,23 @@ fn failed(failure: &FailureView) -> String {
 }
 
 impl Lines {
-    /// Prints a line, and what keeps tasks waiting, as far as it was not said before.
+    /// Prints new lines of progress, and new reasons why tasks wait.
     pub fn show(&mut self, progress: &Progress) {
-        for line in self.untold(progress) {
+        for line in self.new_lines(progress) {
             eprintln!("{line}");
         }
     }
 
-    fn untold(&mut self, progress: &Progress) -> Vec<String> {
+    fn new_lines(&mut self, progress: &Progress) -> Vec<String> {
         let line = line(progress);
         let mut new = Vec::new();
         if self.line.as_ref() != Some(&line) {
             new.push(line.clone());
             self.line = Some(line);
         }
-        new.extend(self.failures.untold(progress));
-        let told = std::mem::replace(&mut self.waiting, progress.waiting.clone());
-        let is_new = |waiting: &&WaitingView| !told.iter().any(|told| told.is_like(waiting));
+        new.extend(self.failures.new_lines(progress));
+        let before = std::mem::replace(&mut self.waiting, progress.waiting.clone());
+        let is_new = |waiting: &&WaitingView| !before.iter().any(|before| before.is_like(waiting));
         let waiting = progress.waiting.iter().filter(is_new);
         new.extend(waiting.map(|waiting| format!("  {}", tame(&waiting.to_string()))));
         new
@@ -163,27 +163,27 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_told_once_with_the_command_that_answers() {
-        let mut told = progress(json!([]));
+    fn a_question_is_reported_once_with_the_command_that_answers() {
+        let mut progress = progress(json!([]));
         let session = json!({
             "id": "d-1", "kind": "work", "task": "t-1", "title": "Store it", "feature": "f-1", "attempt": 1, "worker": "w", "model": null,
             "started_at": "2026-01-01T00:00:00Z", "elapsed_ms": 0, "asks": "Which \u{1b}[31mdatabase? (Postgres | SQLite)",
         });
-        told.sessions = vec![serde_json::from_value(session).unwrap()];
+        progress.sessions = vec![serde_json::from_value(session).unwrap()];
         let mut questions = Questions::default();
-        let lines = questions.untold(&told);
+        let lines = questions.new_lines(&progress);
         let line = "  t-1 Store it waits for your answer: Which database? (Postgres | SQLite)\n    ralph task answer t-1";
         assert_eq!(lines, [line]);
-        assert_eq!(questions.untold(&told), Vec::<String>::new());
-        told.sessions[0].asks = Some("And where?".to_owned());
-        assert_eq!(questions.untold(&told).len(), 1);
+        assert_eq!(questions.new_lines(&progress), Vec::<String>::new());
+        progress.sessions[0].asks = Some("And where?".to_owned());
+        assert_eq!(questions.new_lines(&progress).len(), 1);
     }
 
     #[test]
-    fn what_keeps_tasks_waiting_is_told_when_it_changes() {
+    fn the_reason_for_waiting_is_reported_when_it_changes() {
         let mut lines = Lines::default();
         let mut check = |waiting: Value, expected: &[&str]| {
-            let new = lines.untold(&progress(waiting));
+            let new = lines.new_lines(&progress(waiting));
             assert_eq!(new.len(), expected.len(), "{new:?}");
             for (line, words) in new.iter().zip(expected) {
                 assert!(line.contains(words), "{new:?}");
@@ -203,7 +203,7 @@ mod tests {
             waiting_for(1, 10),
             &["  2 tasks wait: agent default can't be started (failed 1)"],
         );
-        // A time that is told a bit differently is no news.
+        // A slightly different time is no change.
         check(waiting_for(1, 11), &[]);
         check(waiting_for(2, 13), &["(failed 2)"]);
         check(json!([]), &[]);

@@ -1,7 +1,8 @@
-//! `--wait`: what goes on until a run's end, and its outcome's exit code (SPEC 3.5, 3.6).
+//! `--wait`: waits for a run's end, and exits with its outcome's code (SPEC 3.5, 3.6).
 //!
-//! [`follow`] reads the progress and ends with the run; `bar` shows it at a terminal, `lines` elsewhere; `interrupt` is what
-//! Ctrl+C offers; `ended` tells the outcome; `idle` what waits while no run is under way.
+//! [`follow`] reads the progress and ends with the run; `bar` shows it at a terminal, `lines` elsewhere;
+//! `interrupt` handles Ctrl+C; `ended` prints the outcome; `idle` suggests how to start work that waits
+//! without a run.
 
 mod bar;
 mod ended;
@@ -12,6 +13,6 @@ mod interrupt;
 mod lines;
 
 pub use flags::WaitFlags;
-pub use follow::{begun, wait};
+pub use follow::{wait, wait_accepted};
 pub use idle::{feature_of, hint};
 pub use interrupt::{Interrupts, Quit, unless_interrupted};

@@ -2,21 +2,20 @@
 
 use ralph_shared::kind::SessionKind;
 
-/// What a prompt assigns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Assignment<'p> {
     /// The value of the section's `ID:` line.
     pub(super) id: Option<&'p str>,
     /// The section without the lines `ID:`, `Title:` and `Description:` at its start.
     pub(super) description: &'p str,
-    /// What the session is to end with, where nothing else says of which kind it is.
+    /// Kind of the session, by the final tag that the prompt explains.
     pub(super) asks_for: SessionKind,
     /// The prompt without the description.
     pub(super) elsewhere: String,
 }
 
 impl<'p> Assignment<'p> {
-    /// Reads a prompt; one without the section assigns nothing.
+    /// Parses a prompt; one without the section assigns nothing.
     pub(super) fn read(prompt: &'p str) -> Self {
         let mut lines = lines_with_starts(prompt);
         let heading = lines.find(|(_, line)| line.trim_end() == "## Assigned Task");
@@ -54,7 +53,7 @@ impl<'p> Assignment<'p> {
     }
 }
 
-/// The kind of session whose last word the prompt explains (SPEC 5).
+/// The kind of session whose final tag the prompt explains (SPEC 5).
 fn asked_for(prompt: &str) -> SessionKind {
     if prompt.contains("<verify-pass/>") {
         SessionKind::Verify
@@ -73,7 +72,7 @@ fn lines_with_starts(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What follows `LABEL:` at the line's start, list marks and emphasis aside, without leading blanks.
+/// The text after `LABEL:` at the line's start, ignoring list marks and emphasis, without leading blanks.
 fn labelled<'l>(line: &'l str, label: &str) -> Option<&'l str> {
     let rest = line.trim_start_matches(['-', '*', ' ']).strip_prefix(label)?;
     let rest = rest.trim_start_matches('*').strip_prefix(':')?;
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_yields_the_section_and_nothing_else() {
+    fn read_returns_only_the_assigned_section() {
         check(
             "You work.\n@crash\n## Assigned Task\nID: t-1\nTitle: T\nDescription: @say a\n@say b\n### Previous Attempts\n@crash\n",
             Some("t-1"),
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_tells_what_it_asks_for() {
+    fn the_session_kind_follows_from_the_explained_tag() {
         for (elsewhere, kind) in [
             ("`<task-done>`", SessionKind::Work),
             ("`<verify-pass/>`", SessionKind::Verify),
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_leaves_the_description_out() {
+    fn elsewhere_excludes_the_description() {
         let prompt = "before\n## Assigned Task\nID: t-1\nDescription: inside\n## How to report\nafter\n";
         let elsewhere = Assignment::read(prompt).elsewhere;
         assert!(elsewhere.contains("before") && elsewhere.contains("after") && !elsewhere.contains("inside"));

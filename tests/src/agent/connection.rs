@@ -1,4 +1,4 @@
-//! The agent's side of the protocol: who asks what, and who answers.
+//! The agent's side of the protocol: handlers of the client's requests.
 
 use std::io;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use super::stdin::Stdin;
 use super::stdout::Stdout;
 use super::turn::{Answer, Turn};
 
-/// A protocol version that nobody will ever speak.
+/// A protocol version that will never exist.
 const WRONG_VERSION: u16 = 999;
 
-/// What the whole process shares.
+/// State shared by the whole process.
 #[derive(Debug)]
 pub(super) struct Agent {
     pub(super) options: Options,
@@ -38,7 +38,7 @@ pub(super) struct Agent {
     pub(super) stdout: Stdout,
 }
 
-/// The method by which agents chose models before there were session options.
+/// The method for choosing models before session options existed.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonRpcRequest)]
 #[request(method = "session/set_model", response = SetModelResponse)]
 #[serde(rename_all = "camelCase")]
@@ -51,9 +51,6 @@ struct SetModelRequest {
 struct SetModelResponse {}
 
 /// Speaks the protocol over these lines until the input ends.
-///
-/// # Errors
-/// The connection broke.
 pub(super) async fn serve(
     agent: Agent,
     outgoing: impl Sink<String, Error = io::Error> + Send + 'static,
@@ -142,7 +139,7 @@ impl Agent {
                 std::future::pending().await
             }),
             Handshake::Exit | Handshake::Crash => {
-                eprintln!("ralph-scripted-agent: told to crash by --handshake crash");
+                eprintln!("ralph-scripted-agent: crash, because of --handshake crash");
                 std::process::exit(101)
             }
             Handshake::WrongVersion => {
@@ -152,7 +149,7 @@ impl Agent {
             }
             Handshake::AuthRequired => {
                 let login =
-                    AuthMethodAgent::new("login", "Log in").description("There is no way to".to_owned());
+                    AuthMethodAgent::new("login", "Log in").description("There is no way to log in".to_owned());
                 responder.respond(response.auth_methods(vec![AuthMethod::Agent(login)]))
             }
             Handshake::Slow(time) => cx.spawn(async move {
@@ -184,7 +181,7 @@ impl Agent {
         self.stdout.answer(cx, responder, &response)
     }
 
-    /// Tells the session again before it answers, as the protocol asks.
+    /// Replays the session before responding, as the protocol requires.
     fn load_session(
         &self,
         request: LoadSessionRequest,
@@ -198,7 +195,7 @@ impl Agent {
                 let error = format!("the session {id} can't be loaded: {error}");
                 Error::from(SchemaError::session_not_found(id.clone()).data(error))
             })?;
-        for update in session.told() {
+        for update in session.history() {
             cx.send_notification(SessionNotification::new(id.clone(), update))?;
         }
         Ok(if self.options.no_model_option || self.options.bare_load {

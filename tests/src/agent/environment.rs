@@ -1,11 +1,11 @@
-//! What the agent's process environment says about the session.
+//! The agent's environment variables.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use ralph_shared::kind::SessionKind;
 
-/// The `RALPH_*` variables that the agent reads, once, when it starts.
+/// The `RALPH_*` variables that the agent reads once, when it starts.
 #[derive(Debug, Clone)]
 pub(super) struct Environment {
     pub(super) task: Option<String>,
@@ -14,15 +14,12 @@ pub(super) struct Environment {
     pub(super) kind: Option<SessionKind>,
     pub(super) model: Option<String>,
     pub(super) effects_log: Option<PathBuf>,
-    /// Directives of every session, before those of its description.
+    /// Directives for every session; they come before those of the description.
     pub(super) script: Option<String>,
 }
 
 impl Environment {
-    /// Reads the variables; what is unset has the default that `directives.md` names.
-    ///
-    /// # Errors
-    /// An attempt that is no number, a kind that is none.
+    /// Reads the variables; unset ones have the defaults of `directives.md`.
     pub(super) fn read() -> anyhow::Result<Self> {
         let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let attempt = get("RALPH_ATTEMPT")

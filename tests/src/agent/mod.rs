@@ -1,14 +1,14 @@
-//! The scripted agent: a real ACP agent process whose behaviour stands in the task's description.
+//! The scripted agent: a real ACP agent process whose behaviour is written in the task's description.
 //!
-//! It speaks the protocol through the same crate as the worker does, and writes bytes of its own where it must
-//! misbehave. A prompt's `## Assigned Task` section, up to the next line that begins with `## ` or `### `, is its
-//! script; what stands elsewhere (memory, journal, quoted text) never runs. Without a directive it says so and ends
-//! the turn (in `verify` and `review` it passes). `session/cancel` ends what runs and is answered `cancelled`; when
-//! its input ends, it exits.
+//! The agent uses the same protocol crate as the worker, and writes raw bytes where it must misbehave. Its
+//! script is a prompt's `## Assigned Task` section, up to the next line that begins with `## ` or `### `.
+//! Text elsewhere (memory, journal, quotes) never runs. Without a directive, the agent says so and ends the
+//! turn (in `verify` and `review` it passes). `session/cancel` ends the running action, and the response is
+//! `cancelled`. The agent exits when its input ends.
 //!
-//! Other than that it knows no more of Ralph than the environment of its process says: `RALPH_TASK`,
-//! `RALPH_ATTEMPT`, `RALPH_DISPATCH`, `RALPH_KIND`, `RALPH_MODEL`, `RALPH_EFFECTS_LOG` for `@effect`,
-//! and `RALPH_SCRIPT`: directives of every session, so that a description may be one that people write.
+//! Beyond that it knows Ralph only through environment variables: `RALPH_TASK`, `RALPH_ATTEMPT`,
+//! `RALPH_DISPATCH`, `RALPH_KIND`, `RALPH_MODEL`, `RALPH_EFFECTS_LOG` for `@effect`, and `RALPH_SCRIPT` with
+//! directives for every session, so that descriptions may be ordinary text.
 //!
 #![doc = include_str!("directives.md")]
 

@@ -1,4 +1,4 @@
-//! The command line: how the agent behaves before there is a prompt.
+//! The command line: behaviour before the first prompt.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use clap::Parser;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "ralph-scripted-agent", version, after_long_help = include_str!("directives.md"))]
 pub struct Options {
-    /// How `initialize` is answered: normal, hang, crash, exit, wrong-version, auth-required, slow:MS.
+    /// Response to `initialize`: normal, hang, crash, exit, wrong-version, auth-required, slow:MS.
     #[arg(long, value_name = "HOW", default_value = "normal")]
     pub handshake: Handshake,
 
@@ -21,19 +21,19 @@ pub struct Options {
     #[arg(long)]
     pub no_model_option: bool,
 
-    /// Understand the withdrawn method `session/set_model`, and offer `models` as agents that know it do.
+    /// Support the withdrawn method `session/set_model`, and offer `models` like agents that support it.
     #[arg(long)]
     pub set_model: bool,
 
-    /// Keep sessions below HOME, and offer to load them.
+    /// Save sessions below HOME, and offer to load them.
     #[arg(long)]
     pub keep_sessions: bool,
 
-    /// Say nothing of options and models when a session is loaded.
+    /// Omit options and models from the response to a load.
     #[arg(long)]
     pub bare_load: bool,
 
-    /// Go on when standard input ends.
+    /// Continue when standard input ends.
     #[arg(long)]
     pub ignore_eof: bool,
 
@@ -44,22 +44,22 @@ pub struct Options {
     pub(super) orphan_live: Option<u64>,
 }
 
-/// How the agent shakes hands.
+/// Response to the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handshake {
-    /// As the protocol says.
+    /// As the protocol requires.
     Normal,
-    /// `initialize` is never answered.
+    /// Never responds to `initialize`.
     Hang,
-    /// Exits with status 101 when it is asked to initialize.
+    /// Exits with status 101 on `initialize`.
     Crash,
-    /// Exits with status 1 before it reads anything.
+    /// Exits with status 1 before reading anything.
     Exit,
-    /// Answers a protocol version that does not exist.
+    /// Responds with a protocol version that does not exist.
     WrongVersion,
-    /// Answers, but opens no session without authentication.
+    /// Responds, but opens no session without authentication.
     AuthRequired,
-    /// Answers after this time.
+    /// Responds after this time.
     Slow(Duration),
 }
 
@@ -77,7 +77,7 @@ impl FromStr for Handshake {
             _ => {
                 let time_ms = text.strip_prefix("slow:").and_then(|ms| ms.parse().ok());
                 Self::Slow(Duration::from_millis(
-                    time_ms.ok_or("not one of those that --help lists")?,
+                    time_ms.ok_or("not one of the values in --help")?,
                 ))
             }
         })
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound_and_its_help_holds_the_directives() {
+    fn the_command_line_is_valid_and_its_help_has_the_directives() {
         let mut command = Options::command();
         command.clone().debug_assert();
         assert!(
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_are_read() {
+    fn handshakes_parse() {
         assert_eq!(
             "slow:250".parse(),
             Ok(Handshake::Slow(Duration::from_millis(250)))

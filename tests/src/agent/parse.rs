@@ -1,4 +1,4 @@
-//! Reads a script out of a description. Pure; the table [`FORMS`] is the language.
+//! Parses a script from a description. Pure; the table [`FORMS`] defines the language.
 
 use std::iter::Enumerate;
 use std::ops::RangeInclusive;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::script::{Action, Condition, Expect, Script, Step};
 
-/// A directive that can't be read.
+/// An invalid directive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the description, `{text}`: {reason}")]
 pub(super) struct ParseError {
-    /// Counted from 1, in the description.
+    /// Line number in the description, from 1.
     pub(super) line: usize,
     pub(super) text: String,
     pub(super) reason: String,
@@ -21,7 +21,7 @@ pub(super) struct ParseError {
 type Read<T> = Result<T, String>;
 type Reader<T> = fn(&mut Args<'_, '_>) -> Read<T>;
 
-/// Name and reader of every action.
+/// Name and parser of every action.
 #[rustfmt::skip]
 const FORMS: &[(&str, Reader<Action>)] = &[
     ("write",            |a| Ok(Action::Write { path: a.path()?, text: a.file_text()? })),
@@ -57,7 +57,7 @@ const FORMS: &[(&str, Reader<Action>)] = &[
     ("stderr",           |a| Ok(Action::Stderr { text: a.text()? })),
 
     ("wait",             |a| Ok(Action::Wait { time: Duration::from_millis(a.parsed("MS")?) })),
-    ("wait-for",         |a| Ok(Action::AddDependencies { path: a.path()? })),
+    ("wait-for",         |a| Ok(Action::WaitFor { path: a.path()? })),
     ("done",             |a| Ok(Action::Done { id: a.optional_word() })),
     ("fail",             |a| Ok(Action::Fail { why: a.text()? })),
     ("stop",             |a| Ok(Action::Stop { reason: a.word("REASON")? })),
@@ -84,7 +84,7 @@ const FORMS: &[(&str, Reader<Action>)] = &[
     ("stray-response",   |_| Ok(Action::StrayResponse)),
 ];
 
-/// Name and reader of every condition.
+/// Name and parser of every condition.
 #[rustfmt::skip]
 const CONDITIONS: &[(&str, Reader<Condition>)] = &[
     ("on-attempt",        |a| Ok(Condition::Attempt(attempts(&a.word("N")?)?))),
@@ -93,10 +93,10 @@ const CONDITIONS: &[(&str, Reader<Condition>)] = &[
     ("unless-prompt-has", |a| Ok(Condition::PromptLacks(a.until_colon("TEXT")?))),
 ];
 
-/// Reads every directive of a description.
+/// Parses every directive of a description.
 ///
 /// # Errors
-/// All that can't be read, in the order of the lines.
+/// All invalid directives, in line order.
 pub(super) fn parse(description: &str) -> Result<Script, Vec<ParseError>> {
     let mut lines = description.lines().enumerate();
     let (mut steps, mut errors) = (Vec::new(), Vec::new());
@@ -123,10 +123,10 @@ pub(super) fn parse(description: &str) -> Result<Script, Vec<ParseError>> {
     }
 }
 
-/// Whether a description can be run.
+/// Checks that a description is a valid script.
 ///
 /// # Errors
-/// Every directive that can't be read, in words.
+/// All invalid directives, in words.
 pub fn check_script(description: &str) -> Result<(), Vec<String>> {
     parse(description)
         .map(drop)
@@ -146,9 +146,9 @@ fn read_step(args: &mut Args<'_, '_>) -> Read<Step> {
             return Err(format!("there is no directive `{name}`; `--help` lists them"));
         };
         let action = read(args)?;
-        let left_over = args.rest.trim();
-        if !left_over.is_empty() {
-            return Err(format!("`{left_over}` is more than `@{name}` takes"));
+        let extra = args.rest.trim();
+        if !extra.is_empty() {
+            return Err(format!("`{extra}` is more than `@{name}` takes"));
         }
         return Ok(Step { conditions, action });
     }
@@ -157,7 +157,7 @@ fn read_step(args: &mut Args<'_, '_>) -> Read<Step> {
 fn attempts(word: &str) -> Read<RangeInclusive<u32>> {
     let number = |text: &str| {
         text.parse::<u32>()
-            .map_err(|_| format!("`{word}` is no attempt: write 2, 2+ or 2-4"))
+            .map_err(|_| format!("`{word}` is not an attempt: write 2, 2+ or 2-4"))
     };
     if let Some(first) = word.strip_suffix('+') {
         Ok(number(first)?..=u32::MAX)
@@ -168,7 +168,7 @@ fn attempts(word: &str) -> Read<RangeInclusive<u32>> {
     }
 }
 
-/// What is left of a directive's line, and the lines below it.
+/// The rest of a directive's line, and the lines below it.
 struct Args<'a, 'd> {
     rest: &'d str,
     lines: &'a mut Enumerate<Lines<'d>>,
@@ -212,7 +212,7 @@ impl<'d> Args<'_, 'd> {
             .ok_or_else(|| format!("BYTES `{word}` is too large"))
     }
 
-    /// The rest of the line as it is, trimmed.
+    /// The rest of the line, trimmed.
     fn verbatim(&mut self, what: &str) -> Read<String> {
         let rest = std::mem::take(&mut self.rest).trim();
         if rest.is_empty() {
@@ -227,7 +227,7 @@ impl<'d> Args<'_, 'd> {
         serde_json::from_str(&text).map_err(|error| format!("{what}: {error}"))
     }
 
-    /// Up to ` : `, which is dropped; also to a ` :` that ends the line.
+    /// The text up to ` : `, which is dropped, or up to a ` :` at the end of the line.
     fn until_colon(&mut self, what: &str) -> Read<String> {
         let (text, rest) = (self.rest.split_once(" : "))
             .or_else(|| self.rest.strip_suffix(" :").map(|text| (text, "")))
@@ -272,7 +272,7 @@ impl<'d> Args<'_, 'd> {
     }
 }
 
-/// Whether this may end a text of several lines: one word that is no accident.
+/// Whether the word may mark the end of a multi-line text: capitals, so that it is no accident.
 fn is_marker(word: &str) -> bool {
     !word.is_empty()
         && word

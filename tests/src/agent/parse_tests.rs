@@ -1,4 +1,4 @@
-//! The language, row by row.
+//! Tests of the script language.
 
 use proptest::prelude::*;
 use ralph_shared::kind::SessionKind;
@@ -31,7 +31,7 @@ fn refused(description: &str, line: usize, reason: &str) {
 }
 
 #[test]
-fn actions_are_read() {
+fn actions_parse() {
     let path = || PathBuf::from("a/b");
     check(
         "@write a/b x\\ny\\t\\\\n",
@@ -148,7 +148,7 @@ fn errors_name_the_line_and_the_reason() {
     refused("@exit one", 1, "N: invalid digit found in string");
     refused("@flood 5G", 1, "BYTES `5G`: invalid digit found in string");
     refused("@hang now", 1, "`now` is more than `@hang` takes");
-    refused("@on-attempt x @hang", 1, "`x` is no attempt: write 2, 2+ or 2-4");
+    refused("@on-attempt x @hang", 1, "`x` is not an attempt: write 2, 2+ or 2-4");
     refused("@on-attempt 1", 1, "DIRECTIVE is missing");
     refused("@on-kind task @hang", 1, "KIND: `task` is no session kind");
     refused("@if-prompt-has a @hang", 1, "there is no ` : ` after TEXT");
@@ -156,7 +156,7 @@ fn errors_name_the_line_and_the_reason() {
 }
 
 #[test]
-fn conditions_choose() {
+fn conditions_select_directives() {
     let rows: &[(&str, &[&str])] = &[
         ("@say a", &["1 work", "2 work"]),
         ("@on-attempt 2 @say a", &["2 work"]),
@@ -234,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn a_here_document_is_kept_as_it_is(lines in proptest::collection::vec("[^\r\n]{0,20}", 0..5)) {
+    fn a_here_document_is_verbatim(lines in proptest::collection::vec("[^\r\n]{0,20}", 0..5)) {
         prop_assume!(lines.iter().all(|line| line.trim_end() != "END"));
         let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
         check(&format!("@write a <<END\n{body}END\n"), Action::Write { path: "a".into(), text: body });

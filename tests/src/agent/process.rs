@@ -1,4 +1,4 @@
-//! The agent's process: from its start to its exit.
+//! The agent's process, from start to exit.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,13 +15,10 @@ use super::session::Sessions;
 use super::stdin::Stdin;
 use super::stdout::Stdout;
 
-/// How long answers to what was read last are still written after the input ended.
+/// How long last responses are still written after the input ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Runs the agent until its client is gone or its script ends it.
-///
-/// # Errors
-/// The environment holds a value that can't be read, or the system refuses a thread, a pipe or a process.
+/// Runs the agent until its client disconnects or its script ends it.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(life_s) = options.orphan_launch {
         orphan::launch(life_s).context("failed to launch the orphan")?;
@@ -32,13 +29,13 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if options.handshake == Handshake::Exit {
-        anyhow::bail!("told to exit at once by --handshake exit");
+        anyhow::bail!("exit at once, because of --handshake exit");
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let status = runtime.block_on(converse(options));
-    // A write that nobody reads may hang in the runtime's thread; it must not hold the process.
+    // A write without a reader may block the runtime's thread; that must not delay the exit.
     runtime.shutdown_background();
     status
 }
@@ -52,11 +49,11 @@ async fn converse(options: &Options) -> anyhow::Result<ExitCode> {
     let agent = Agent {
         options: options.clone(),
         environment: Environment::read()?,
-        sessions: Sessions::kept_in(options.keep_sessions.then(sessions_folder)),
+        sessions: Sessions::saved_in(options.keep_sessions.then(sessions_folder)),
         stdin: stdin.clone(),
         stdout: stdout.clone(),
     };
-    // Dropped before the process ends, so that running commands are ended with it.
+    // Dropped before the exit, so that running commands end too.
     let conversation = Box::pin(serve(agent, stdout.sink(), lines));
     tokio::select! {
         result = conversation => result.context("failed to converse with the client")?,
@@ -71,7 +68,7 @@ fn sessions_folder() -> PathBuf {
         .join(".ralph-scripted-agent")
 }
 
-/// Returns when the client is gone and that isn't ignored.
+/// Returns when the client has disconnected, unless the agent ignores that.
 async fn gone(stdin: &Stdin, ended: CancellationToken, broken: CancellationToken) {
     tokio::select! {
         () = ended.cancelled() => tokio::time::sleep(LAST_ANSWERS).await,

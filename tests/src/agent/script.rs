@@ -1,4 +1,4 @@
-//! What a script can say: conditions and actions as plain values.
+//! Scripts as plain values: conditions and actions.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -6,20 +6,19 @@ use std::time::Duration;
 
 use ralph_shared::kind::SessionKind;
 
-/// A description's directives, in its order.
+/// The directives of a description, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Script {
     pub(super) steps: Vec<Step>,
 }
 
-/// One directive with what stood before it.
+/// One directive with its conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Step {
     pub(super) conditions: Vec<Condition>,
     pub(super) action: Action,
 }
 
-/// When a directive counts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Condition {
     Attempt(RangeInclusive<u32>),
@@ -28,16 +27,16 @@ pub(super) enum Condition {
     PromptLacks(String),
 }
 
-/// What conditions are compared with.
+/// Facts that conditions test.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub(super) attempt: u32,
     pub(super) kind: SessionKind,
-    /// The prompt without the script, which would else fulfil its own conditions.
+    /// The prompt without the script, which would otherwise satisfy its own conditions.
     pub(super) elsewhere: &'a str,
 }
 
-/// What an agent expects of a command.
+/// Expected result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Anything,
@@ -45,7 +44,7 @@ pub(super) enum Expect {
     Fail,
 }
 
-/// One thing to do; `directives.md` says what each means.
+/// One action; `directives.md` describes them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
     Write {
@@ -111,7 +110,7 @@ pub(super) enum Action {
         input_tokens: u64,
         output_tokens: u64,
         cost_usd: f64,
-        /// How many updates tell this much more each.
+        /// Number of updates; each adds these amounts.
         times: u32,
     },
     Model,
@@ -135,7 +134,7 @@ pub(super) enum Action {
     Wait {
         time: Duration,
     },
-    AddDependencies {
+    WaitFor {
         path: PathBuf,
     },
     Done {
@@ -184,7 +183,7 @@ pub(super) enum Action {
 }
 
 impl Script {
-    /// The actions that count under these facts, in order.
+    /// The actions whose conditions hold for these facts, in order.
     pub(super) fn applicable<'s>(&'s self, facts: Facts<'s>) -> impl Iterator<Item = &'s Action> {
         self.steps
             .iter()

@@ -1,4 +1,4 @@
-//! What the agent keeps of a session between its messages.
+//! State of a session between messages.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,41 +14,39 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// The id of the option by which a client chooses the model.
+/// The id of the option for the model.
 pub(super) const MODEL_OPTION: &str = "model";
 const MODELS: [&str; 3] = ["haiku", "sonnet", "opus"];
 const FIRST_MODEL: &str = "sonnet";
 
-/// One ACP session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: SessionId,
     pub(super) cwd: PathBuf,
-    /// What the client offers.
+    /// The servers that the client offers.
     pub(super) mcp_servers: Vec<McpServer>,
     model: Mutex<String>,
     usage: Mutex<Usage>,
     cancelled: watch::Sender<bool>,
     ignores_cancel: AtomicBool,
-    /// The first task that a prompt of this session assigned: its description.
+    /// Description of the first task that a prompt of this session assigned.
     assigned: Mutex<Option<String>>,
-    /// How many actions of a turn that didn't end were begun.
-    begun: AtomicUsize,
-    /// What was told of it, as far as it is kept.
-    told: Mutex<Vec<SessionUpdate>>,
-    /// Where it is kept, if it is.
-    kept: Option<PathBuf>,
+    /// Number of started actions of a turn that didn't end.
+    started: AtomicUsize,
+    /// Past updates, if the session is saved.
+    history: Mutex<Vec<SessionUpdate>>,
+    /// File of a saved session.
+    file: Option<PathBuf>,
 }
 
-/// What outlives the process.
+/// The part of a session that outlives the process.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct SavedSession {
     description: String,
-    begun: usize,
-    told: Vec<SessionUpdate>,
+    started: usize,
+    history: Vec<SessionUpdate>,
 }
 
-/// What the session spent so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Usage {
     pub(super) input_tokens: u64,
@@ -57,7 +55,7 @@ pub(super) struct Usage {
 }
 
 impl Session {
-    fn new(id: SessionId, cwd: PathBuf, mcp_servers: Vec<McpServer>, kept: Option<PathBuf>) -> Self {
+    fn new(id: SessionId, cwd: PathBuf, mcp_servers: Vec<McpServer>, file: Option<PathBuf>) -> Self {
         Self {
             id,
             cwd,
@@ -67,60 +65,61 @@ impl Session {
             cancelled: watch::Sender::new(false),
             ignores_cancel: AtomicBool::new(false),
             assigned: Mutex::default(),
-            begun: AtomicUsize::new(0),
-            told: Mutex::default(),
-            kept,
+            started: AtomicUsize::new(0),
+            history: Mutex::default(),
+            file,
         }
     }
 
-    /// Takes up what an earlier process kept of it.
+    /// Restores the state that an earlier process saved.
     fn restore(&self) -> io::Result<()> {
-        let kept = self.kept.as_deref().ok_or(io::ErrorKind::NotFound)?;
-        let kept: Kept = serde_json::from_slice(&std::fs::read(kept)?)?;
-        *lock(&self.assigned) = Some(kept.description);
-        self.begun.store(kept.begun, Ordering::Relaxed);
-        *lock(&self.told) = kept.told;
+        let file = self.file.as_deref().ok_or(io::ErrorKind::NotFound)?;
+        let saved: SavedSession = serde_json::from_slice(&std::fs::read(file)?)?;
+        *lock(&self.assigned) = Some(saved.description);
+        self.started.store(saved.started, Ordering::Relaxed);
+        *lock(&self.history) = saved.history;
         Ok(())
     }
 
-    /// How many actions were begun in the turn that a prompt without an assignment goes on with.
-    pub(super) fn begun(&self) -> usize {
-        self.begun.load(Ordering::Relaxed)
+    /// Number of started actions of the unfinished turn, which a prompt without an assignment continues.
+    pub(super) fn started(&self) -> usize {
+        self.started.load(Ordering::Relaxed)
     }
 
-    /// Notes how many actions of the turn were begun; none once it ended.
-    pub(super) fn begin(&self, actions: usize) -> io::Result<()> {
-        self.begun.store(actions, Ordering::Relaxed);
-        let Some(path) = &self.kept else {
+    /// Records the number of started actions of the turn; 0 once it has ended.
+    pub(super) fn record_started(&self, actions: usize) -> io::Result<()> {
+        self.started.store(actions, Ordering::Relaxed);
+        let Some(path) = &self.file else {
             return Ok(());
         };
-        let kept = Kept {
+        let saved = SavedSession {
             description: lock(&self.assigned).clone().unwrap_or_default(),
-            begun: actions,
-            told: lock(&self.told).clone(),
+            started: actions,
+            history: lock(&self.history).clone(),
         };
         std::fs::create_dir_all(path.parent().unwrap_or(path))?;
-        std::fs::write(path, serde_json::to_vec(&kept)?)
+        std::fs::write(path, serde_json::to_vec(&saved)?)
     }
 
-    /// Notes what is told, for who loads the session; without a place to keep it, nothing. What was used is no history.
+    /// Records an update for later loads, if the session is saved. Usage is not part of the history.
     pub(super) fn note(&self, update: &SessionUpdate) {
-        if self.kept.is_some() && !matches!(update, SessionUpdate::UsageUpdate(_)) {
-            lock(&self.told).push(update.clone());
+        if self.file.is_some() && !matches!(update, SessionUpdate::UsageUpdate(_)) {
+            lock(&self.history).push(update.clone());
         }
     }
 
-    /// What was told of the session, in its order.
-    pub(super) fn told(&self) -> Vec<SessionUpdate> {
-        lock(&self.told).clone()
+    /// The recorded updates, in order.
+    pub(super) fn history(&self) -> Vec<SessionUpdate> {
+        lock(&self.history).clone()
     }
 
-    /// Forgets the cancellation of an earlier turn. Called where messages arrive, so that no later one is forgotten.
+    /// Clears the cancellation of an earlier turn. Called on arrival of the prompt, so that no later
+    /// cancellation is lost.
     pub(super) fn begin_turn(&self) {
         self.cancelled.send_replace(false);
     }
 
-    /// What a turn goes by: the description that its prompt assigns, else that of the session's first one.
+    /// The description for a turn: the one in its prompt, else the first one of the session.
     pub(super) fn assigned(&self, description: &str) -> String {
         let mut assigned = lock(&self.assigned);
         if description.trim().is_empty() {
@@ -138,11 +137,11 @@ impl Session {
         self.ignores_cancel.store(true, Ordering::Relaxed);
     }
 
-    /// Returns when the turn is cancelled; never, from [`Session::ignore_cancel`] on.
+    /// Returns when the turn is cancelled; never after [`Session::ignore_cancel`].
     pub(super) async fn cancelled(&self) {
         let mut cancelled = self.cancelled.subscribe();
-        let told = cancelled.wait_for(|cancelled| *cancelled).await.is_ok();
-        if !told || self.ignores_cancel.load(Ordering::Relaxed) {
+        let received = cancelled.wait_for(|cancelled| *cancelled).await.is_ok();
+        if !received || self.ignores_cancel.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
     }
@@ -151,7 +150,7 @@ impl Session {
         lock(&self.model).clone()
     }
 
-    /// Chooses a model; false where there is none of that name.
+    /// Chooses a model; false if the name is unknown.
     pub(super) fn set_model(&self, name: &str) -> bool {
         let known = MODELS.contains(&name);
         if known {
@@ -160,7 +159,7 @@ impl Session {
         known
     }
 
-    /// The models as agents offered them before there were options.
+    /// The models, in the format from before session options.
     pub(super) fn models(&self) -> Value {
         let available: Vec<Value> = MODELS
             .iter()
@@ -181,7 +180,7 @@ impl Session {
         ]
     }
 
-    /// Adds to what was spent and returns the sum.
+    /// Adds to the usage and returns the total.
     pub(super) fn spend(&self, more: Usage) -> Usage {
         let mut usage = lock(&self.usage);
         usage.input_tokens += more.input_tokens;
@@ -190,7 +189,7 @@ impl Session {
         *usage
     }
 
-    /// What was spent; `None` if nothing was ever told.
+    /// The total usage; `None` if none was reported.
     pub(super) fn spent(&self) -> Option<Usage> {
         Some(*lock(&self.usage)).filter(|usage| *usage != Usage::default())
     }
@@ -200,13 +199,12 @@ impl Session {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
-    /// Where they are kept, if they are.
+    /// Folder for saved sessions, if they are saved.
     folder: Option<PathBuf>,
 }
 
 impl Sessions {
-    /// Sessions that are kept in a folder, or not at all.
-    pub(super) fn kept_in(folder: Option<PathBuf>) -> Self {
+    pub(super) fn saved_in(folder: Option<PathBuf>) -> Self {
         Self {
             open: Mutex::default(),
             folder,
@@ -218,7 +216,7 @@ impl Sessions {
         self.insert(Session::new(id.clone(), cwd, servers, self.place(&id)))
     }
 
-    /// Opens one that an earlier process kept.
+    /// Opens a session that an earlier process saved.
     pub(super) fn load(
         &self,
         id: &SessionId,

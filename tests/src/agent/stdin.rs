@@ -1,4 +1,5 @@
-//! The agent's only reader of standard input: it can be closed while a read waits, and its end can be ignored.
+//! The agent's only reader of standard input. It can be closed while a read waits, and its end can be
+//! ignored.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -15,21 +16,17 @@ use tokio_util::sync::CancellationToken;
 const LINES_WAITING: usize = 64;
 const READ_SIZE_BYTES: usize = 64 << 10;
 
-/// Handle on the reader.
 #[derive(Debug, Clone)]
 pub(super) struct Stdin {
-    /// Dropping it wakes the reader, which then closes the descriptor.
+    /// Dropping this wakes the reader, which then closes the descriptor.
     open: Arc<Mutex<Option<io::PipeWriter>>>,
     closed: CancellationToken,
     ignore_eof: Arc<AtomicBool>,
 }
 
 impl Stdin {
-    /// Starts the reader's thread. When the input ends the stream of lines does, and `ended` is told;
-    /// when it was closed from here, or its end is ignored, the stream only falls silent.
-    ///
-    /// # Errors
-    /// No pipe or no thread could be made.
+    /// Starts the reader's thread. When the input ends, the stream of lines ends and `ended` is cancelled.
+    /// If the input was closed from here, or its end is ignored, the stream only stays silent.
     pub(super) fn start(
         ended: CancellationToken,
         ignore_eof: bool,
@@ -45,12 +42,13 @@ impl Stdin {
         std::thread::Builder::new().name("stdin".into()).spawn(move || {
             let by_us = read_lines(&closing, &lines).is_err();
             if by_us {
-                handle.let_go();
+                handle.release();
             } else if !handle.ignores_eof() {
                 ended.cancel();
                 return;
             }
-            // The end of the channel would be the end of the input, so the thread stays and holds it.
+            // The end of the channel would mean the end of the input, so the thread stays and keeps the
+            // channel open.
             loop {
                 std::thread::park();
             }
@@ -62,24 +60,24 @@ impl Stdin {
         Ok((stdin, Box::pin(stream)))
     }
 
-    /// From now on the end of the input means nothing.
+    /// From now on, ignores the end of the input.
     pub(super) fn ignore_eof(&self) {
         self.ignore_eof.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the client may go away without ending the agent.
+    /// Whether the agent outlives a disconnect of its client.
     pub(super) fn ignores_eof(&self) -> bool {
         self.ignore_eof.load(Ordering::Relaxed)
     }
 
-    /// Closes the pipe; when this returns its writer gets EPIPE.
+    /// Closes the pipe; once this returns, its writer gets EPIPE.
     pub(super) async fn close(&self) {
         drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.closed.cancelled().await;
     }
 
-    /// The descriptor's number stays taken, so that no later file becomes "standard input".
-    fn let_go(&self) {
+    /// Keeps the descriptor's number in use, so that no later file becomes standard input.
+    fn release(&self) {
         if let Ok(null) = std::fs::File::open("/dev/null") {
             let _ = nix::unistd::dup2_stdin(null);
         }
@@ -87,11 +85,11 @@ impl Stdin {
     }
 }
 
-/// The reader was told to close.
-struct ToldToClose;
+/// The reader was asked to close.
+struct CloseRequested;
 
 /// Reads until the input ends; invalid UTF-8 is replaced.
-fn read_lines(closing: &io::PipeReader, lines: &mpsc::Sender<String>) -> Result<(), ToldToClose> {
+fn read_lines(closing: &io::PipeReader, lines: &mpsc::Sender<String>) -> Result<(), CloseRequested> {
     let stdin = io::stdin();
     let (mut partial, mut buffer) = (Vec::new(), vec![0; READ_SIZE_BYTES]);
     loop {
@@ -103,7 +101,7 @@ fn read_lines(closing: &io::PipeReader, lines: &mpsc::Sender<String>) -> Result<
             Err(_) => return Ok(()),
         }
         if waiting[1].any().unwrap_or(true) {
-            return Err(ToldToClose);
+            return Err(CloseRequested);
         }
         let size_bytes = match nix::unistd::read(stdin.as_fd(), &mut buffer) {
             Ok(0) => return Ok(()),

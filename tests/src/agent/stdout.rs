@@ -1,7 +1,7 @@
-//! The agent's only writer of standard output, where raw bytes keep their place among the protocol's messages.
+//! The agent's only writer of standard output. It writes raw bytes in order with the protocol's messages.
 //!
-//! The protocol's crate queues what it sends, so bytes written past it would overtake. A raw item therefore travels
-//! through that queue as a marker notification, which this writer takes out and replaces.
+//! The protocol's crate queues its messages, so bytes written directly would overtake them. A raw item
+//! therefore enters that queue as a marker notification, which this writer replaces by the item.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,14 +16,14 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 const MARKER: &str = "_ralph_scripted_agent/raw";
-/// A marker's line is shorter, and nearly every message's is longer and need not be searched.
+/// A marker's line is shorter than this; nearly every message's line is longer, and needs no search.
 const MARKER_LINE_SIZE_BYTES: usize = 128;
 
-/// Queue of what takes the markers' places, in their order.
+/// Queue of the items that replace markers, in order.
 #[derive(Debug, Clone)]
 pub(super) struct Stdout {
     raw: Arc<Mutex<VecDeque<Raw>>>,
-    /// Told when nobody reads any more.
+    /// Cancelled when there is no reader any more.
     broken: CancellationToken,
 }
 
@@ -42,38 +42,26 @@ impl Stdout {
         }
     }
 
-    /// Sends these bytes as they are.
-    ///
-    /// # Errors
-    /// The connection has ended.
+    /// Sends raw bytes.
     pub(super) fn bytes(&self, cx: &ConnectionTo<Client>, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
         self.mark(cx, Raw::Bytes(bytes.into()))
     }
 
-    /// Waits until everything that was sent before is written.
-    ///
-    /// # Errors
-    /// The connection has ended.
+    /// Waits until all earlier output is written.
     pub(super) async fn written(&self, cx: &ConnectionTo<Client>) -> Result<(), Error> {
-        let (tell, told) = oneshot::channel();
-        self.mark(cx, Raw::Written(tell))?;
-        told.await.map_err(Error::into_internal_error)
+        let (sender, written) = oneshot::channel();
+        self.mark(cx, Raw::Written(sender))?;
+        written.await.map_err(Error::into_internal_error)
     }
 
-    /// Writes what was sent before, closes the pipe, and drops what is sent later.
-    ///
-    /// # Errors
-    /// The connection has ended.
+    /// Writes earlier output, closes the pipe, and drops later output.
     pub(super) async fn close(&self, cx: &ConnectionTo<Client>) -> Result<(), Error> {
-        let (tell, told) = oneshot::channel();
-        self.mark(cx, Raw::Close(tell))?;
-        told.await.map_err(Error::into_internal_error)
+        let (sender, closed) = oneshot::channel();
+        self.mark(cx, Raw::Close(sender))?;
+        closed.await.map_err(Error::into_internal_error)
     }
 
-    /// Answers a request with a result that the protocol's crate would not let pass.
-    ///
-    /// # Errors
-    /// The connection has ended.
+    /// Responds to a request with a result that the protocol's crate would reject.
     pub(super) fn answer<T: JsonRpcResponse>(
         &self,
         cx: &ConnectionTo<Client>,
@@ -82,7 +70,7 @@ impl Stdout {
     ) -> Result<(), Error> {
         let answer = json!({ "jsonrpc": "2.0", "id": responder.raw_id(), "result": result });
         self.bytes(cx, format!("{answer}\n"))?;
-        // Dropped, it would answer once more.
+        // Dropping the responder would send a second response.
         cx.spawn(async move {
             let _answered = responder;
             std::future::pending().await
@@ -90,19 +78,19 @@ impl Stdout {
     }
 
     fn mark(&self, cx: &ConnectionTo<Client>, raw: Raw) -> Result<(), Error> {
-        // Held while sending, so that markers and items have one order.
+        // Locked while sending, so that markers and items have the same order.
         let mut queue = self.raw.lock().unwrap_or_else(PoisonError::into_inner);
         cx.send_notification(UntypedMessage::new(MARKER, json!({}))?)?;
         queue.push_back(raw);
         Ok(())
     }
 
-    /// Where the protocol's crate writes its lines.
+    /// The sink for the lines of the protocol's crate.
     pub(super) fn sink(self) -> impl Sink<String, Error = io::Error> + Send + 'static {
         let sink = futures::sink::unfold(tokio::io::stdout(), move |mut out, line: String| {
             let stdout = self.clone();
             async move {
-                // A reader that is gone ends the agent (or not) through `broken`; it is no error of the protocol.
+                // A missing reader ends the agent (or not) through `broken`; it is no protocol error.
                 if let Err(_gone) = stdout.write(&mut out, line).await {
                     stdout.broken.cancel();
                 }
@@ -129,12 +117,12 @@ impl Stdout {
                 out.write_all(&bytes).await?;
                 out.flush().await?;
             }
-            Some(Raw::Written(tell)) => {
-                let _ = tell.send(());
+            Some(Raw::Written(sender)) => {
+                let _ = sender.send(());
             }
-            Some(Raw::Close(tell)) => {
+            Some(Raw::Close(sender)) => {
                 nix::unistd::dup2_stdout(std::fs::File::options().write(true).open("/dev/null")?)?;
-                let _ = tell.send(());
+                let _ = sender.send(());
             }
             None => {}
         }

@@ -1,4 +1,4 @@
-//! One prompt turn: reads the script, does it step by step, and says how the turn ended.
+//! One prompt turn: parses the script, runs it step by step, and reports the end of the turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,28 +17,26 @@ use super::parse::parse;
 use super::script::{Action, Facts};
 use super::session::Session;
 
-/// A prompt that is being answered.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) agent: Arc<Agent>,
     pub(super) session: Arc<Session>,
     pub(super) cx: ConnectionTo<Client>,
     pub(super) prompt: String,
-    /// What the prompt says besides.
+    /// The `_meta` field of the prompt.
     pub(super) meta: Meta,
     tool_calls: AtomicU32,
 }
 
-/// What follows an action.
+/// Effect of an action on the turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Flow {
-    /// The next one.
+    /// Continue with the next action.
     On,
-    /// The turn's end with this stop reason, which may be one that the protocol doesn't know.
+    /// End the turn with this stop reason, which the protocol may not know.
     Stop(String),
 }
 
-/// How a prompt is answered.
 #[derive(Debug)]
 pub(super) enum Answer {
     Known(PromptResponse),
@@ -70,15 +68,15 @@ impl Turn {
         }
     }
 
-    /// Runs the script and makes the prompt's answer.
+    /// Runs the script and returns the response to the prompt.
     ///
     /// # Errors
-    /// What the prompt is answered with instead: the script can't be read, or it says so.
+    /// The error response: the script is invalid, or requests an error.
     pub(super) async fn run(&self) -> Result<Answer, Error> {
         let assignment = Assignment::read(&self.prompt);
         let own = self.agent.environment.script.as_deref().unwrap_or_default();
         let description = self.session.assigned(assignment.description);
-        // A prompt indents it and defuses its sigils; the script is what its author wrote.
+        // A prompt indents the description and defuses its sigils; this restores the author's text.
         let is_indented = |line: &str| line.trim().is_empty() || line.starts_with("    ");
         let by = if description.lines().all(is_indented) {
             "    "
@@ -107,12 +105,12 @@ impl Turn {
         let actions: Vec<&Action> = script.applicable(facts).collect();
         let mut stop = None;
         let before = if assignment.description.trim().is_empty() {
-            self.session.begun()
+            self.session.started()
         } else {
             0
         };
         for (at, action) in actions.iter().enumerate().skip(before) {
-            self.session.begin(at + 1).map_err(Error::into_internal_error)?;
+            self.session.record_started(at + 1).map_err(Error::into_internal_error)?;
             let flow = tokio::select! {
                 biased;
                 () = self.session.cancelled() => Flow::Stop("cancelled".to_owned()),
@@ -123,14 +121,14 @@ impl Turn {
                 break;
             }
         }
-        self.session.begin(0).map_err(Error::into_internal_error)?;
+        self.session.record_started(0).map_err(Error::into_internal_error)?;
         if stop.is_none() {
             self.close(actions.is_empty())?;
         }
         self.answer(stop.as_deref().unwrap_or("end_turn"))
     }
 
-    /// What the agent says after a script that didn't end the turn itself.
+    /// Final message after a script that didn't end the turn itself.
     fn close(&self, had_no_script: bool) -> Result<(), Error> {
         match self.kind() {
             SessionKind::Verify => self.say("<verify-pass/>\n"),
@@ -150,7 +148,7 @@ impl Turn {
         Ok(serde_json::from_value(answer.clone()).map_or(Answer::Unknown(answer), Answer::Known))
     }
 
-    /// The session's kind: from the environment, else what the prompt asks for.
+    /// The session's kind: from the environment, else by the prompt.
     pub(super) fn kind(&self) -> SessionKind {
         self.agent
             .environment
@@ -159,9 +157,6 @@ impl Turn {
     }
 
     /// The assigned task's id: from the prompt, else from the environment.
-    ///
-    /// # Errors
-    /// Neither names one.
     pub(super) fn task_id(&self) -> Result<&str, Error> {
         (Assignment::read(&self.prompt).id)
             .or(self.agent.environment.task.as_deref())
@@ -170,21 +165,19 @@ impl Turn {
             })
     }
 
-    /// Sends a session update.
     pub(super) fn update(&self, update: SessionUpdate) -> Result<(), Error> {
         self.session.note(&update);
         self.cx
             .send_notification(SessionNotification::new(self.session.id.clone(), update))
     }
 
-    /// Sends message text.
     pub(super) fn say(&self, text: impl Into<String>) -> Result<(), Error> {
         self.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(
             text.into().into(),
         )))
     }
 
-    /// An id that no earlier tool call of this turn had.
+    /// An id that is unique among tool calls of this turn.
     pub(super) fn next_tool_call(&self) -> String {
         format!("call-{}", self.tool_calls.fetch_add(1, Ordering::Relaxed) + 1)
     }

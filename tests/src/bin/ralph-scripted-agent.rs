@@ -1,4 +1,4 @@
-//! The scripted agent's process; `--help` lists what a script can say.
+//! The scripted agent's process; `--help` describes its script language.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! A real browser: headless Chromium, driven through chromedriver by the WebDriver protocol. What it refuses fails the test.
+//! A real browser: headless Chromium, driven through chromedriver by the WebDriver protocol. A refusal fails
+//! the test.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -18,7 +19,7 @@ use tokio::process::{Child, Command};
 
 use super::waits::until;
 
-/// What elements are called in answers.
+/// The WebDriver key of element ids in responses.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser with one tab.
@@ -32,18 +33,18 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Whether this machine has one; says what to do where it hasn't.
+    /// Whether this machine has a browser; prints how to install one if not.
     pub async fn is_installed() -> bool {
         let version = Command::new("chromedriver").arg("--version").output().await;
         if version.is_err() {
             eprintln!(
-                "left out: no chromedriver here; `make test` installs it, or your system's packages chromium and chromium-driver"
+                "skipped: no chromedriver here; `make test` installs it, or your system's packages chromium and chromium-driver"
             );
         }
         version.is_ok()
     }
 
-    /// Starts one, without anything of an earlier one.
+    /// Starts a browser with a fresh profile.
     pub async fn open() -> Self {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -63,7 +64,7 @@ impl Browser {
                 break port.trim_end_matches('.').to_owned();
             }
         };
-        // What it says later must not fill the pipe.
+        // Drained, so that later output does not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let profile = tempfile::tempdir().unwrap();
         let user_data = format!("--user-data-dir={}", profile.path().display());
@@ -124,12 +125,11 @@ impl Browser {
         self.ask(Method::POST, path, &body).await.unwrap()
     }
 
-    /// Goes to an address, until it is loaded.
+    /// Opens an address, and waits until it is loaded.
     pub async fn go(&self, url: &str) {
         self.post("url", json!({ "url": url })).await;
     }
 
-    /// Where it is.
     pub async fn address(&self) -> String {
         self.ask(Method::GET, "url", &Value::Null)
             .await
@@ -139,19 +139,19 @@ impl Browser {
             .to_owned()
     }
 
-    /// Runs a script and gives what it returns, or promises.
+    /// Runs a script and returns its result, after resolving a promise.
     pub async fn run(&self, script: &str) -> Value {
         self.post("execute/sync", json!({ "script": script, "args": [] }))
             .await
     }
 
-    /// The text that a person sees of the page.
+    /// The visible text of the page.
     pub async fn text(&self) -> String {
         let text = self.run("return document.body.innerText").await;
         text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the page says so.
+    /// Waits until the page shows these words.
     pub async fn shows(&self, words: &str) {
         until(words, async || {
             let text = self.text().await;
@@ -160,7 +160,7 @@ impl Browser {
         .await;
     }
 
-    /// The element of this selector, once there is one.
+    /// Waits for an element that matches the selector.
     async fn element(&self, css: &str) -> String {
         until(css, async || {
             let found = self
@@ -175,26 +175,25 @@ impl Browser {
         .await
     }
 
-    /// Clicks on what this selects, once it is there.
+    /// Waits for an element that matches the selector, and clicks it.
     pub async fn click(&self, css: &str) {
         self.clicks.fetch_add(1, Ordering::Relaxed);
         let id = self.element(css).await;
         self.post(&format!("element/{id}/click"), json!({})).await;
     }
 
-    /// How often something was clicked on.
     pub fn clicks(&self) -> usize {
         self.clicks.load(Ordering::Relaxed)
     }
 
-    /// Types this text into a field.
+    /// Types text into a field.
     pub async fn write(&self, css: &str, text: &str) {
         let id = self.element(css).await;
         self.post(&format!("element/{id}/value"), json!({ "text": text }))
             .await;
     }
 
-    /// Presses keys, wherever the cursor is.
+    /// Presses keys at the current cursor.
     pub async fn press(&self, keys: &str) {
         let keys: Vec<Value> = keys
             .chars()
@@ -212,7 +211,7 @@ impl Browser {
         .await;
     }
 
-    /// What the browser complained of: scripts that fail, what the policy refused, what could not be loaded.
+    /// Errors in the browser's log: failed scripts, policy violations, and failed loads.
     pub async fn complaints(&self) -> Vec<String> {
         let log = self.post("se/log", json!({ "type": "browser" })).await;
         let entries = log.as_array().unwrap().iter();
@@ -221,7 +220,7 @@ impl Browser {
             .collect()
     }
 
-    /// Shows the page in these colours and this wide, as a picture in a file.
+    /// Saves a picture of the page in this colour scheme and size.
     pub async fn picture(&self, path: &Path, dark: bool, width: u32, height: u32) {
         let scheme = if dark { "dark" } else { "light" };
         self.devtools(
@@ -242,13 +241,12 @@ impl Browser {
             .await;
     }
 
-    /// A command of Chrome's own protocol.
+    /// Runs a command of Chrome's own protocol.
     pub async fn devtools(&self, command: &str, params: Value) -> Value {
         self.post("goog/cdp/execute", json!({ "cmd": command, "params": params }))
             .await
     }
 
-    /// Ends it.
     pub async fn close(mut self) {
         let _ = self.ask(Method::DELETE, "", &Value::Null).await;
         self.driver.kill().await.unwrap();
@@ -256,7 +254,8 @@ impl Browser {
 }
 
 impl Drop for Browser {
-    /// A test that fails leaves no browser behind: it outlives its driver, and is known by its folder.
+    /// Kills the browser after a failed test too: it outlives its driver, and its profile folder identifies
+    /// it.
     fn drop(&mut self) {
         let profile = self.profile.path().display().to_string();
         for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -1,13 +1,10 @@
-//! A `.ralph.toml` that a person trusts.
+//! A trusted `.ralph.toml`.
 
 use std::path::Path;
 
 use ralph_shared::trust::Consents;
 
-/// Writes a folder's `.ralph.toml`, and trusts it as a user would whose home is that folder.
-///
-/// # Panics
-/// When it can't be written.
+/// Writes a folder's `.ralph.toml`, and trusts it for a user whose home is that folder.
 pub fn configure(folder: &Path, text: &str) {
     let file = folder.join(".ralph.toml");
     let consents = Consents::in_folder(folder.join(".local/state/ralph/trusted"));

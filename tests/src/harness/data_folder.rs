@@ -1,5 +1,5 @@
-//! Where a test's servers keep their data: in memory where there is enough of it. A database is more than a thousand files, made and
-//! deleted again for each test, and file systems on disks take longer over that than most tests over all else.
+//! Data folder of a test's servers: in memory if there is enough of it. A database has more than a thousand
+//! files, created and deleted for each test, and on a disk that takes longer than most tests.
 
 use std::fs;
 use std::path::Path;
@@ -10,26 +10,23 @@ use tempfile::TempDir;
 
 use super::world::make_traversable;
 
-/// Linux keeps what is in it in memory.
+/// A Linux file system in memory.
 const MEMORY: &str = "/dev/shm";
-/// What many tests at once need, with much to spare. Bytes.
+/// Enough for many tests at once. Bytes.
 const ENOUGH_BYTES: u64 = 2 << 30;
-/// The longest that a test takes: what is older and has no process any more is nobody's.
+/// The longest duration of a test: an older folder without its process is abandoned.
 const OLD: Duration = Duration::from_secs(600);
 
-/// How names begin; the process that made it follows.
+/// Prefix of names; the id of the process follows.
 const PREFIX: &str = "ralph-test-";
 
-/// A new folder in memory, which goes with the value; `None` where there isn't enough.
-///
-/// # Errors
-/// When it can't be made there after all.
+/// A new folder in memory, removed on drop; `None` without enough memory.
 pub(super) fn in_memory() -> anyhow::Result<Option<TempDir>> {
     let memory = Path::new(MEMORY);
     if !has_room(memory) {
         return Ok(None);
     }
-    remove_left(memory);
+    remove_abandoned(memory);
     let prefix = format!("{PREFIX}{}-", std::process::id());
     let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(memory)?;
     make_traversable(dir.path())?;
@@ -42,8 +39,8 @@ fn has_room(folder: &Path) -> bool {
     found.filesystem_type() == TMPFS_MAGIC && free_bytes >= ENOUGH_BYTES
 }
 
-/// Removes what tests left there that were killed: it would take memory until the machine is started again.
-fn remove_left(memory: &Path) {
+/// Removes folders of killed tests: they would take memory until the next reboot.
+fn remove_abandoned(memory: &Path) {
     for entry in fs::read_dir(memory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();

@@ -1,21 +1,22 @@
-//! Real servers, coordinators, workers and repositories for end-to-end tests: everything private to a test, on free ports,
-//! and gone when the test ends, also when it fails. `RALPH_TEST_KEEP=1` keeps its folder, with every log.
+//! Real servers, coordinators, workers and repositories for end-to-end tests. Everything is private to a
+//! test, on free ports, and removed at its end, even if it fails. `RALPH_TEST_KEEP=1` keeps its folder, with
+//! every log.
 //!
-//! | module | what it does |
+//! | module | purpose |
 //! | --- | --- |
 //! | `browser` | headless Chromium |
-//! | `world` | the servers of one test, and everything that it starts on them |
-//! | `options` | how workers are started and features submitted |
-//! | `configuration` | a `.ralph.toml` that a person trusts |
-//! | `data_folder` | where the servers keep their data |
-//! | `process` | processes that are gone when the test lets go of them |
-//! | `repository` | a git repository that a feature works on |
+//! | `world` | the servers of one test, and all processes on them |
+//! | `options` | options of workers and features |
+//! | `configuration` | a trusted `.ralph.toml` |
+//! | `data_folder` | data folder of the servers |
+//! | `process` | processes that are killed on drop |
+//! | `repository` | a git repository for features |
 //! | `servers` | faults of the servers |
-//! | `stub` | the worker's end of the protocol, to say what no worker would |
-//! | `template` | the database that each test begins with |
-//! | `terminal` | a command at a terminal of its own |
-//! | `verdict` | what must hold of a feature whatever happened |
-//! | `waits` | what a test waits for |
+//! | `stub` | the worker's end of the protocol, for unusual messages |
+//! | `template` | the initial database of each test |
+//! | `terminal` | a command at its own terminal |
+//! | `verdict` | invariants of a feature |
+//! | `waits` | waiting in tests |
 
 mod browser;
 mod configuration;

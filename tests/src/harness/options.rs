@@ -1,4 +1,4 @@
-//! How a test starts workers and submits features.
+//! Options of workers and features.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,14 +7,14 @@ use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::FailurePolicy;
 use ralph_shared::wire::MergeHow;
 
-/// A fault for a process to start with (see `ralph_shared::faults`).
+/// A fault that a process is started with (see `ralph_shared::faults`).
 #[derive(Debug, Clone)]
 pub struct Fault {
     env: BTreeMap<String, String>,
 }
 
 impl Fault {
-    /// `fault` is `POINT:ACTION[:NTH]`; of all processes that name the same file `once`, one is hit.
+    /// `fault` is `POINT:ACTION[:NTH]`; it hits only one of all processes that name the same file `once`.
     pub fn new(fault: &str, once: &Path) -> Self {
         let once = once.display().to_string();
         let env = [("RALPH_FAULT", fault.to_owned()), ("RALPH_FAULT_ONCE", once)];
@@ -23,12 +23,13 @@ impl Fault {
         }
     }
 
-    /// SIGKILL at each of `points`, once each in all processes that name the same file `once`; see [`Fault::is_past`].
+    /// SIGKILL at each of `points`, once each among all processes that name the same file `once`; see
+    /// [`Fault::is_past`].
     pub fn kill_at_each(points: &[&str], once: &Path) -> Self {
         Self::at_each(points, "kill", once)
     }
 
-    /// The same with SIGSTOP.
+    /// Like [`Fault::kill_at_each`], with SIGSTOP.
     pub fn halt_at_each(points: &[&str], once: &Path) -> Self {
         Self::at_each(points, "stop", once)
     }
@@ -38,7 +39,7 @@ impl Fault {
         Self::new(&faults.join(","), once)
     }
 
-    /// Whether a process was hit at `point`, one of several of a fault that notes it in `once`.
+    /// Whether a process was hit at `point`, one of several points of a fault that records hits in `once`.
     pub fn is_past(point: &str, once: &Path) -> bool {
         Path::new(&format!("{}.{point}", once.display())).exists()
     }
@@ -48,24 +49,21 @@ impl Fault {
     }
 }
 
-/// How a worker is started.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     pub name: String,
-    /// Its data folder's name, if that is another.
+    /// Its data folder's name; by default its own name.
     pub data: Option<String>,
     pub slots: u32,
-    /// Pool, or several with commas between them.
+    /// Pool, or several separated by commas.
     pub pool: String,
     /// Command of its agent; `None` for the scripted one.
     pub agent: Option<String>,
-    /// Flags of the scripted agent.
     pub agent_flags: String,
-    /// Further variables.
+    /// Further environment variables.
     pub env: BTreeMap<String, String>,
-    /// Drain time in seconds.
     pub drain_seconds: u64,
-    /// Size of a disk of its own for its data folder, in MiB.
+    /// Size of a separate disk for its data folder, in MiB.
     pub disk_mib: Option<u32>,
 }
 
@@ -85,21 +83,18 @@ impl WorkerOptions {
         }
     }
 
-    /// The same with so many slots.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = slots;
         self
     }
 
-    /// The same in another pool.
     #[must_use]
     pub fn pool(mut self, pool: &str) -> Self {
         self.pool = pool.to_owned();
         self
     }
 
-    /// The same with a fault.
     #[must_use]
     pub fn fault(mut self, fault: &Fault) -> Self {
         self.env.extend(fault.env().clone());
@@ -107,33 +102,29 @@ impl WorkerOptions {
     }
 }
 
-/// How a feature is submitted.
 #[derive(Debug, Clone)]
 pub struct FeatureOptions {
-    /// Pool of the tasks that name none.
+    /// Pool of tasks that don't set their own.
     pub pool: String,
-    /// Verification by an agent.
+    /// Whether an agent verifies attempts.
     pub verify: bool,
-    /// Sessions at once.
     pub max_parallel: i32,
-    /// Retries of a task.
     pub max_retries: i32,
-    /// Limits and choices.
+    /// Limits and choices of the run.
     pub run: RunSettings,
-    /// What a failure does to siblings.
+    /// Effect of a failure on siblings.
     pub failure_policy: FailurePolicy,
-    /// Tasks that change the same run one after the other.
+    /// Whether tasks that change the same paths run one after the other.
     pub avoid_conflicts: bool,
-    /// The folder that tasks work in themselves.
+    /// Folder for in-place work.
     pub dir: Option<String>,
-    /// How it is merged into its base in the end.
+    /// How to merge it into its base at the end.
     pub merge: Option<MergeHow>,
-    /// A plan that a session breaks into tasks; then the graph is empty.
+    /// A plan that a session breaks into tasks; the graph is empty then.
     pub plan: Option<String>,
 }
 
 impl FeatureOptions {
-    /// The same for another pool.
     #[must_use]
     pub fn pool(mut self, pool: &str) -> Self {
         self.pool = pool.to_owned();

@@ -1,4 +1,4 @@
-//! Processes of a test: their output in files, killed when the test lets go of them.
+//! Processes of a test: their output goes to files, and they are killed on drop.
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,10 +16,7 @@ pub fn bound(program: &Path) -> Command {
     command
 }
 
-/// The same with a disk of its own at `folder`, of so many MiB, which goes with it. Needs root.
-///
-/// # Errors
-/// When the folder can't be made.
+/// Like [`bound`], with a separate disk of `size_mib` MiB at `folder`, which is removed with it. Needs root.
 pub fn bound_with_disk(program: &Path, folder: &Path, size_mib: u32) -> anyhow::Result<Command> {
     std::fs::create_dir_all(folder)?;
     let mut command = bound(Path::new("unshare"));
@@ -31,7 +28,7 @@ pub fn bound_with_disk(program: &Path, folder: &Path, size_mib: u32) -> anyhow::
     Ok(command)
 }
 
-/// A process that ends with its value.
+/// A process that is killed on drop.
 #[derive(Debug)]
 pub struct Spawned {
     child: Child,
@@ -39,10 +36,7 @@ pub struct Spawned {
 }
 
 impl Spawned {
-    /// Starts `command` with its output in `log`, which is appended to.
-    ///
-    /// # Errors
-    /// When it can't be started.
+    /// Starts `command`; appends its output to `log`.
     pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let open = || File::options().create(true).append(true).open(log);
         let child = command
@@ -57,30 +51,27 @@ impl Spawned {
         })
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _ = kill(Pid::from_raw(pid), signal);
         }
     }
 
-    /// Kills it and waits until it is gone.
+    /// Kills the process and waits for its end.
     pub fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
         let _ = self.child.wait();
     }
 
-    /// Whether it has ended, and how.
+    /// The exit status, if it has ended.
     pub fn try_wait(&mut self) -> Option<std::process::ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for its end.
     pub async fn wait(&mut self) -> std::process::ExitStatus {
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -90,22 +81,22 @@ impl Spawned {
         }
     }
 
-    /// Waits until a fault has ended it by SIGKILL.
+    /// Waits until a fault has killed it with SIGKILL.
     ///
     /// # Errors
-    /// When it ended otherwise.
+    /// When it ended in another way.
     pub async fn killed_by_fault(&mut self) -> anyhow::Result<()> {
         let status = self.wait().await;
         let by = status.signal();
         anyhow::ensure!(
             by == Some(Signal::SIGKILL as i32),
-            "it ended by itself, {status}:\n{}",
+            "it ended without the fault, {status}:\n{}",
             self.output()
         );
         Ok(())
     }
 
-    /// Waits until a fault has halted it by SIGSTOP.
+    /// Waits until a fault has stopped it with SIGSTOP.
     ///
     /// # Errors
     /// When it ended instead.
@@ -125,7 +116,6 @@ impl Spawned {
         }
     }
 
-    /// What it wrote.
     pub fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

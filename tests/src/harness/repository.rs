@@ -1,4 +1,4 @@
-//! A git repository that a feature works on, and what a test asks it afterwards.
+//! A git repository for a feature, and queries on it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,10 +13,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Makes one in `dir` with these files.
-    ///
-    /// # Errors
-    /// When git fails.
+    /// Creates a repository in `dir` with these files.
     pub fn create(dir: &Path, files: &[(&str, &str)]) -> anyhow::Result<Self> {
         let work = dir.join("seed");
         std::fs::create_dir_all(&work)?;
@@ -38,13 +35,13 @@ impl Repository {
         })
     }
 
-    /// The same, which workers reach at `address`.
+    /// Sets the address by which workers reach it.
     #[must_use]
     pub fn served_at(self, address: String) -> Self {
         Self { address, ..self }
     }
 
-    /// Where workers reach it.
+    /// The address for workers.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -53,18 +50,14 @@ impl Repository {
         &self.path
     }
 
-    /// Runs git in it.
+    /// Runs git in the repository.
     ///
     /// # Errors
-    /// When git fails; its words are the error.
+    /// When git fails; the error is git's message.
     pub fn git(&self, args: &[&str]) -> anyhow::Result<String> {
         git(&self.path, args)
     }
 
-    /// The head of a branch.
-    ///
-    /// # Errors
-    /// When there is no such branch.
     pub fn head(&self, branch: &str) -> anyhow::Result<String> {
         Ok(self
             .git(&["rev-parse", &format!("refs/heads/{branch}")])?
@@ -72,10 +65,7 @@ impl Repository {
             .to_owned())
     }
 
-    /// The tasks whose trailer stands on a branch, oldest first, as often as it stands there.
-    ///
-    /// # Errors
-    /// When there is no such branch.
+    /// The tasks in the trailers of a branch, oldest first, including repeats.
     pub fn landed(&self, branch: &str) -> anyhow::Result<Vec<String>> {
         let format = "--format=%(trailers:key=Ralph-Task,valueonly,separator=%x2C)";
         let out = self.git(&["log", "--reverse", format, branch])?;
@@ -87,18 +77,11 @@ impl Repository {
             .collect())
     }
 
-    /// A file's text on a branch.
-    ///
-    /// # Errors
-    /// When it isn't there.
     pub fn file(&self, branch: &str, path: &str) -> anyhow::Result<String> {
         self.git(&["show", &format!("{branch}:{path}")])
     }
 
-    /// Commits a file onto a branch, as somebody else would; the commit.
-    ///
-    /// # Errors
-    /// When git fails.
+    /// Commits a file to a branch as another person; returns the commit.
     pub fn commit(&self, branch: &str, path: &str, text: &str) -> anyhow::Result<String> {
         let parent = self.head(branch)?;
         let work = tempfile::tempdir()?;
@@ -114,10 +97,6 @@ impl Repository {
         Ok(head)
     }
 
-    /// All refs.
-    ///
-    /// # Errors
-    /// When git fails.
     pub fn refs(&self) -> anyhow::Result<Vec<String>> {
         Ok(self
             .git(&["for-each-ref", "--format=%(refname)"])?

@@ -10,21 +10,18 @@ use tokio::sync::watch;
 
 use super::world::World;
 
-/// A killed server that takes longer to come back is stuck.
+/// Time limit for a killed server to come back.
 const BACK: Duration = Duration::from_secs(30);
 
 impl World {
-    /// Kills the broker with SIGKILL and waits until its supervisor has started it again; with `wiped`, without anything
-    /// that it had stored.
-    ///
-    /// # Errors
-    /// When it doesn't run, or doesn't come back.
+    /// Kills the broker with SIGKILL and waits for its restart; with `wiped`, the broker loses all its data.
     pub async fn kill_nats(&self, wiped: bool) -> anyhow::Result<()> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let phases = nats.phases();
         let store = Nats::store(self.data());
         let gone = store.with_extension("gone");
-        // Away before the kill, so that the next life can't find it. There is none before something is stored.
+        // Moved before the kill, so that the restarted broker can't find it. There is no store before the
+        // first write.
         let had_any = wiped && store.exists();
         if had_any {
             std::fs::rename(&store, &gone)?;
@@ -36,10 +33,7 @@ impl World {
         Ok(())
     }
 
-    /// Kills the database's first process with SIGKILL and waits until it answers again.
-    ///
-    /// # Errors
-    /// When it doesn't run, or doesn't come back.
+    /// Kills the first process of the database with SIGKILL and waits until it responds again.
     pub async fn kill_postgres(&self) -> anyhow::Result<()> {
         let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
         kill_and_wait(postgres.phases()).await?;

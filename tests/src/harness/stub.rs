@@ -1,4 +1,4 @@
-//! The worker's end of the protocol without a worker behind it, so that a test can say what no worker would.
+//! The worker's end of the protocol without a real worker, so that a test can send unusual messages.
 
 use std::time::Duration;
 
@@ -14,25 +14,21 @@ use ralph_worker::coordinator::BrokerConnection;
 
 use super::world::World;
 
-/// Work that isn't there after so long never comes.
+/// Time limit for work to arrive.
 const NO_WORK: Duration = Duration::from_secs(30);
-/// How long a claim waits that is to be handed something.
+/// How long a claim waits that should get work.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A worker that only speaks.
+/// A worker's connection without a worker.
 #[derive(Debug)]
 pub struct Stub {
-    /// Its connection.
     pub link: BrokerConnection,
     name: String,
     incarnation: Incarnation,
 }
 
 impl Stub {
-    /// Says hello as worker `name` of the pool `name`.
-    ///
-    /// # Errors
-    /// When nobody welcomes it.
+    /// Sends hello as worker `name` of the pool `name`.
     pub async fn hello(world: &World, name: &str) -> anyhow::Result<Self> {
         let url = world.nats_url(Role::Worker)?;
         let link = BrokerConnection::connect(&url, Subjects::default(), name).await?;
@@ -57,7 +53,7 @@ impl Stub {
             match link.hello(&hello).await {
                 Ok(HelloAnswer::Welcome { .. }) => break,
                 Ok(other) => bail!("not welcome: {other:?}"),
-                // The coordinator may be about to listen.
+                // The coordinator may still be starting.
                 Err(error) if tokio::time::Instant::now() > until => return Err(error),
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
@@ -70,7 +66,7 @@ impl Stub {
         })
     }
 
-    /// A claim of its own pool, which is named as it is.
+    /// A claim for its own pool, which has the worker's name.
     pub fn request(&self) -> ClaimRequest {
         ClaimRequest {
             reads: READS.to_vec(),
@@ -85,11 +81,8 @@ impl Stub {
     }
 
     /// Claims once, and waits for work for [`PATIENCE`].
-    ///
-    /// # Errors
-    /// When nobody answers.
     pub async fn claim_patiently(&self) -> anyhow::Result<ClaimAnswer> {
-        // So that an answer to what waited so long is still heard.
+        // So that a late response still arrives.
         self.link.lease_is(8 * PATIENCE);
         let request = ClaimRequest {
             wait_ms: u64::try_from(PATIENCE.as_millis())?,
@@ -99,10 +92,7 @@ impl Stub {
         self.link.claim(&request).await
     }
 
-    /// Claims one task, waiting until there is one.
-    ///
-    /// # Errors
-    /// When there is none.
+    /// Claims one task, and waits for it.
     pub async fn claim(&self) -> anyhow::Result<Assignment> {
         let until = tokio::time::Instant::now() + NO_WORK;
         let mut last = None;
@@ -116,10 +106,7 @@ impl Stub {
         bail!("no work for {}: {last:?}", self.name)
     }
 
-    /// Renews leases and asks what was settled.
-    ///
-    /// # Errors
-    /// When nobody answers, or not as expected.
+    /// Renews leases; returns the settlement of `spooled`, if any.
     pub async fn settled(
         &self,
         running: &[DispatchId],
@@ -147,9 +134,6 @@ impl Stub {
     }
 
     /// Heartbeats until a report is settled.
-    ///
-    /// # Errors
-    /// When it isn't.
     pub async fn settlement(
         &self,
         running: &[DispatchId],
@@ -162,14 +146,14 @@ impl Stub {
                 answer if tokio::time::Instant::now() > until => {
                     bail!("{dispatch} is not settled: {answer:?}")
                 }
-                // A heartbeat without an answer is sent again, as workers do.
+                // Like a worker, repeats a heartbeat without a response.
                 _ => {}
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Heartbeats that name nothing, for ever.
+    /// Sends empty heartbeats for ever.
     pub async fn beats(&self) -> ! {
         loop {
             let _ = self.settled(&[], DispatchId::new()).await;
@@ -177,7 +161,7 @@ impl Stub {
         }
     }
 
-    /// The report of a session whose agent said `text`, where `{id}` is its task, and used 10 tokens.
+    /// The report of a session with 10 tokens whose agent said `text`; `{id}` becomes the task's id.
     pub fn report(&self, assignment: &Assignment, text: &str) -> Report {
         Report {
             v: WRITES,
@@ -203,18 +187,11 @@ impl Stub {
         self.report(assignment, "<task-done>{id}</task-done>")
     }
 
-    /// Publishes a report.
-    ///
-    /// # Errors
-    /// When the broker doesn't take it.
     pub async fn publish(&self, report: &Report) -> anyhow::Result<()> {
         self.publish_raw(serde_json::to_vec(report)?).await
     }
 
-    /// Publishes bytes where reports go.
-    ///
-    /// # Errors
-    /// When the broker doesn't take them.
+    /// Publishes raw bytes as a report.
     pub async fn publish_raw(&self, bytes: Vec<u8>) -> anyhow::Result<()> {
         self.link.report(bytes.into()).await
     }

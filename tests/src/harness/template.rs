@@ -1,5 +1,5 @@
-//! A database as every test begins with one: made once for all of them, and copied. `initdb` and the migrations take more than
-//! most tests do themselves.
+//! The initial database of every test: created once, and copied. `initdb` and the migrations take longer
+//! than most tests.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::world::{built, make_traversable};
 
-/// What of a data folder is the database's.
+/// The database's parts of a data folder.
 const PARTS: [&str; 2] = ["postgres", "secrets/postgres"];
 
-/// Lays a migrated, empty database into a data folder that has none.
+/// Copies a migrated, empty database into a data folder without one.
 pub(super) async fn lay(data: &DataDir, places: &SearchPaths) -> anyhow::Result<()> {
     let template = template(places).await?;
     for part in PARTS {
@@ -25,7 +25,7 @@ pub(super) async fn lay(data: &DataDir, places: &SearchPaths) -> anyhow::Result<
     Ok(())
 }
 
-/// The folder to copy from, made by the first test that asks for it, of whatever process.
+/// The folder to copy from, created by the first test of any process that needs it.
 async fn template(places: &SearchPaths) -> anyhow::Result<PathBuf> {
     let folder = built().join(format!("test-database-{}", key(places)?));
     let lock = File::create(folder.with_extension("lock"))?;
@@ -37,13 +37,13 @@ async fn template(places: &SearchPaths) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// What a template depends on.
+/// A hash of everything that a template depends on.
 fn key(places: &SearchPaths) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     for server in places.postgres()?.iter().take(1) {
         hash.update(format!("{} {:?}", server.bin.display(), server.version));
     }
-    hash.update(moves_are_checked());
+    hash.update(check_moves_sql());
     let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
     let mut files: Vec<PathBuf> = fs::read_dir(&migrations)
         .with_context(|| format!("failed to read {}", migrations.display()))?
@@ -65,7 +65,7 @@ async fn make(folder: &Path, places: &SearchPaths) -> anyhow::Result<()> {
     let postgres = Postgres::start(&places.postgres()?, &data, Tuning::Tests).await?;
     let db = store::connect(&postgres.url(), 1).await?;
     store::migrate(&db).await?;
-    sqlx::raw_sql(sqlx::AssertSqlSafe(moves_are_checked()))
+    sqlx::raw_sql(sqlx::AssertSqlSafe(check_moves_sql()))
         .execute(&db)
         .await?;
     db.close().await;
@@ -82,8 +82,8 @@ async fn make(folder: &Path, places: &SearchPaths) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A trigger that refuses whatever move of a task [`MOVES`] does not name.
-fn moves_are_checked() -> String {
+/// A trigger that rejects all state changes of a task that [`MOVES`] does not list.
+fn check_moves_sql() -> String {
     let moves: Vec<String> = MOVES
         .iter()
         .flat_map(|(from, to, _)| {
@@ -105,7 +105,7 @@ fn moves_are_checked() -> String {
     )
 }
 
-/// With owners and rights: Postgres is particular about those.
+/// Preserves owners and modes, which Postgres checks.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let status = Command::new("cp").arg("-a").args([from, to]).status()?;
     ensure!(

@@ -1,4 +1,4 @@
-//! A command at a terminal of its own, and a person who reads and types there.
+//! A command at its own terminal, with a simulated person who reads and types.
 
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// How long something is waited for.
+/// Time limit of a wait.
 const WAIT_MS: u16 = 60_000;
 
-/// A command at a terminal of its own, which `script` makes.
+/// A command at its own terminal, created by `script`.
 #[derive(Debug)]
 pub struct Terminal {
     child: Child,
@@ -22,17 +22,14 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a command: its program, arguments, folder and variables; the streams are the terminal's.
-    ///
-    /// # Panics
-    /// When it can't be started.
+    /// Starts a command with its arguments, folder and variables; its streams are those of the terminal.
     pub fn open(command: &Command) -> Self {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
         let mut script = Command::new("script");
         script
             .args(["--quiet", "--return", "--command"])
-            // A shell that stayed would die of the Ctrl+C that the command takes.
+            // A remaining shell would die of the Ctrl+C meant for the command.
             .arg(format!("exec {}", shell_words::join(&words)))
             .arg("/dev/null")
             .env("SHELL", "/bin/sh")
@@ -63,10 +60,7 @@ impl Terminal {
         }
     }
 
-    /// Reads on until this is shown.
-    ///
-    /// # Panics
-    /// When the command ends before, or a minute has passed.
+    /// Reads until these words are shown.
     pub fn until(&mut self, words: &str) {
         let mut buffer = [0; 4096];
         let began = Instant::now();
@@ -76,34 +70,26 @@ impl Terminal {
                 return;
             }
             let mut screen = [PollFd::new(self.screen.as_fd(), PollFlags::POLLIN)];
-            let left_ms =
+            let remaining_ms =
                 WAIT_MS.saturating_sub(u16::try_from(began.elapsed().as_millis()).unwrap_or(WAIT_MS));
-            let ready = poll(&mut screen, PollTimeout::from(left_ms)).unwrap_or(0);
-            assert!(ready > 0, "`{words}` doesn't come after {}", self.shown);
+            let ready = poll(&mut screen, PollTimeout::from(remaining_ms)).unwrap_or(0);
+            assert!(ready > 0, "`{words}` does not appear after {}", self.shown);
             let count = self.screen.read(&mut buffer).unwrap_or(0);
             assert!(count > 0, "no `{words}` in {}", self.shown);
             self.shown += &String::from_utf8_lossy(&buffer[..count]);
         }
     }
 
-    /// Types.
-    ///
-    /// # Panics
-    /// When nobody takes it.
     pub fn press(&mut self, keys: &str) {
         let typed = self.keys.write_all(keys.as_bytes());
-        assert!(typed.is_ok(), "nobody takes `{keys:?}`: {}", self.shown);
+        assert!(typed.is_ok(), "the terminal does not accept `{keys:?}`: {}", self.shown);
     }
 
-    /// All that was shown so far.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// Reads to the command's end; gives how it ended and all that was shown.
-    ///
-    /// # Panics
-    /// When its end can't be told.
+    /// Reads until the command's end; returns its status and all output.
     pub fn end(mut self) -> (ExitStatus, String) {
         let mut rest = Vec::new();
         let _ = self.screen.read_to_end(&mut rest);
@@ -117,7 +103,7 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
-    /// Without its terminal, the command ends as well.
+    /// Closing the terminal ends the command too.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

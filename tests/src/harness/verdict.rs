@@ -1,5 +1,5 @@
-//! What must hold of a feature whatever happened while it ran: judged from git, from the accepted outcomes, from the
-//! agents' own log, from the process table, and from a recount of everything that is counted.
+//! Invariants of a feature, whatever happened while it ran: checked in git, in the accepted outcomes, in the
+//! agents' own log, in the process table, and by recounting all counters.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,10 @@ use ralph_shared::ids::FeatureId;
 use super::repository::Repository;
 use super::world::World;
 
-/// Agents of a worker that is gone get so long to see the end of their input.
+/// Time for agents of a dead worker to see the end of their input.
 const PROCESSES_END: Duration = Duration::from_secs(10);
 
-/// Queries about one feature that return what is wrong.
+/// Queries about one feature that return violations.
 const RULES: &[(&str, &str)] = &[
     (
         "open_blockers equals a recount",
@@ -38,7 +38,7 @@ const RULES: &[(&str, &str)] = &[
          where t.feature_id = $1 and (t.children <> counted.n or t.open_children <> counted.open)",
     ),
     (
-        "the queue holds what may be claimed and nothing else",
+        "the queue holds exactly the claimable tasks",
         "select coalesce(q.task_id, t.id)::text || ' is ' || coalesce(t.state::text, 'gone')
          from (select * from ready_tasks where feature_id = $1) q
          full join (
@@ -69,7 +69,7 @@ const RULES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Further queries about a feature that is complete.
+/// Further queries about a complete feature.
 const COMPLETE: &[(&str, &str)] = &[
     (
         "every task is done",
@@ -84,7 +84,7 @@ const COMPLETE: &[(&str, &str)] = &[
          select id::text from integrations where feature_id = $1 and state in ('waiting', 'turn', 'decided')",
     ),
     (
-        "every leaf has one accepted session that did it, the last one",
+        "every leaf has one accepted session, that of its last attempt",
         "select x.key || ': ' || count(d.id)
          from tasks t
          join task_texts x on x.task_id = t.id
@@ -97,19 +97,19 @@ const COMPLETE: &[(&str, &str)] = &[
 ];
 
 impl World {
-    /// Checks what holds of a feature at any time.
+    /// Checks the invariants that always hold.
     ///
     /// # Errors
-    /// What does not hold.
+    /// The first violation.
     pub async fn check_counts(&self, feature: FeatureId) -> anyhow::Result<()> {
         self.check_rules(feature, RULES).await?;
         let mut tx = self.db.begin().await?;
-        let kept = store::feature::lock(&mut tx, &[feature.0]).await?;
-        let kept = kept.first().context("the feature is gone")?.counts;
+        let rows = store::feature::lock(&mut tx, &[feature.0]).await?;
+        let stored = rows.first().context("the feature is gone")?.counts;
         let counted = store::feature::recount(&mut tx, feature).await?;
         ensure!(
-            kept == counted,
-            "the counters are {kept:?}, a recount gives {counted:?}"
+            stored == counted,
+            "the counters are {stored:?}, a recount gives {counted:?}"
         );
         Ok(())
     }
@@ -125,16 +125,16 @@ impl World {
                 .fetch_all(&self.db)
                 .await
                 .with_context(|| format!("failed to check that {rule}"))?;
-            ensure!(broken.is_empty(), "not true that {rule}: {broken:?}");
+            ensure!(broken.is_empty(), "violated: {rule}: {broken:?}");
         }
         Ok(())
     }
 
-    /// Checks that a feature is complete, and that everything happened exactly once that may happen only once. With a
-    /// repository: that the branch has every leaf's commit once.
+    /// Checks that a feature is complete, and that every unique event happened exactly once. With a
+    /// repository, checks that the branch has every leaf's commit once.
     ///
     /// # Errors
-    /// What does not hold, with how far everything is.
+    /// The first violation, with the state of everything.
     pub async fn check_complete(
         &self,
         feature: FeatureId,
@@ -153,7 +153,7 @@ impl World {
         let leaves = self.leaves(feature).await?;
         if let Some((repository, branch)) = branch {
             let (repository, name) = (repository.clone(), branch.to_owned());
-            // Git runs as a process that is waited for; other features of the test go on meanwhile.
+            // Git runs as a blocking process; other features of the test continue meanwhile.
             let mut landed = tokio::task::spawn_blocking(move || repository.landed(&name)).await??;
             landed.sort();
             let expected: Vec<&String> = leaves.iter().map(|(task, _)| task).collect();
@@ -166,7 +166,7 @@ impl World {
         self.check_effects(&leaves)
     }
 
-    /// Leaves with the dispatch whose result was accepted, by their short ids.
+    /// Leaves and the dispatches whose results were accepted, with short ids.
     async fn leaves(&self, feature: FeatureId) -> anyhow::Result<Vec<(String, String)>> {
         let rows: Vec<(uuid::Uuid, uuid::Uuid)> = sqlx::query_as(
             "select t.id, d.id
@@ -186,7 +186,7 @@ impl World {
         Ok(leaves)
     }
 
-    /// No session did its work twice, and what was accepted is what an agent really did.
+    /// Checks that no session did its work twice, and that each accepted result has an agent's effect.
     fn check_effects(&self, leaves: &[(String, String)]) -> anyhow::Result<()> {
         let lines = self.effects_lines();
         let mut seen = BTreeSet::new();
@@ -216,23 +216,24 @@ impl World {
         Ok(())
     }
 
-    /// Waits, for a bounded time, until no process of any session of this world is left.
+    /// Waits, for a bounded time, until no session process of this world is left.
     ///
     /// # Errors
-    /// Those that are.
+    /// The remaining processes.
     pub async fn check_processes(&self) -> anyhow::Result<()> {
         let until = tokio::time::Instant::now() + PROCESSES_END;
         loop {
-            let left = self.session_processes();
-            if left.is_empty() {
+            let remaining = self.session_processes();
+            if remaining.is_empty() {
                 return Ok(());
             }
-            ensure!(tokio::time::Instant::now() < until, "left running: {left:?}");
+            ensure!(tokio::time::Instant::now() < until, "still running: {remaining:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Processes that carry a session's mark and a path of this world: pid and command line.
+    /// Processes with a session's variable and a path of this world in their environment: pid and command
+    /// line.
     pub fn session_processes(&self) -> Vec<(u32, String)> {
         let world = self.dir().display().to_string();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! What a test waits for, with what it is told when that doesn't come.
+//! Waiting in tests, with a useful message on failure.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ use uuid::Uuid;
 
 use super::world::World;
 
-/// What takes longer than this is stuck.
+/// Time limit of a wait.
 const STUCK: Duration = Duration::from_secs(120);
-/// Pause between two looks at what nobody is told of.
+/// Pause between two polls.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What came of a look: whether it holds now, what was found, or how things stand instead.
+/// Result of a poll: a bool, a found value, or the present state as an error.
 pub trait Look {
-    /// What is looked for.
+    /// The value to wait for.
     type Found;
 
     /// # Errors
-    /// How things stand as long as it isn't there.
+    /// The present state, while there is no value.
     fn found(self) -> Result<Self::Found, String>;
 }
 
@@ -47,35 +47,29 @@ impl<T, E: Display> Look for Result<T, E> {
     type Found = T;
 
     fn found(self) -> Result<T, String> {
-        self.map_err(|stands| stands.to_string())
+        self.map_err(|state| state.to_string())
     }
 }
 
-/// Looks again and again until there is what is waited for, and gives it.
-///
-/// # Panics
-/// When it doesn't come.
+/// Polls until there is a value, and returns it.
 pub async fn until<L: Look>(what: &str, mut look: impl AsyncFnMut() -> L) -> L::Found {
     let began = Instant::now();
     loop {
         match look().await.found() {
             Ok(found) => return found,
-            Err(stands) => assert!(began.elapsed() < STUCK, "waited in vain for {what}: {stands}"),
+            Err(state) => assert!(began.elapsed() < STUCK, "waited in vain for {what}: {state}"),
         }
         tokio::time::sleep(AGAIN).await;
     }
 }
 
-/// The same in a test without a runtime.
-///
-/// # Panics
-/// When it doesn't come.
+/// Like [`until`], in a test without a runtime.
 pub fn until_blocking<L: Look>(what: &str, mut look: impl FnMut() -> L) -> L::Found {
     let began = Instant::now();
     loop {
         match look().found() {
             Ok(found) => return found,
-            Err(stands) => assert!(began.elapsed() < STUCK, "waited in vain for {what}: {stands}"),
+            Err(state) => assert!(began.elapsed() < STUCK, "waited in vain for {what}: {state}"),
         }
         std::thread::sleep(AGAIN);
     }
@@ -88,7 +82,7 @@ impl World {
     /// Waits for the end of a run.
     ///
     /// # Errors
-    /// When it doesn't end; the error tells how far it got.
+    /// When it doesn't end in time; the error has the state of everything.
     pub async fn ended(&self, run: RunId) -> anyhow::Result<RunOutcome> {
         let deadline = tokio::time::Instant::now() + STUCK;
         loop {
@@ -105,10 +99,10 @@ impl World {
         }
     }
 
-    /// Waits until a query about `id` says true.
+    /// Waits until a query about `id` returns true.
     ///
     /// # Errors
-    /// When it doesn't; the error tells how far everything is.
+    /// When it doesn't in time; the error has the state of everything.
     pub async fn until(&self, query: &'static str, id: Uuid) -> anyhow::Result<()> {
         let deadline = tokio::time::Instant::now() + STUCK;
         loop {
@@ -117,34 +111,31 @@ impl World {
                 return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                bail!("still not so ({holds:?}): {query}\n{}", self.tell().await);
+                bail!("still not true ({holds:?}): {query}\n{}", self.tell().await);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Waits until agents have noted `n` effects of this name.
-    ///
-    /// # Errors
-    /// When they don't.
+    /// Waits until agents have recorded `n` effects of this name.
     pub async fn effects_of(&self, name: &str, n: usize) -> anyhow::Result<()> {
         let deadline = tokio::time::Instant::now() + STUCK;
         let of_name = |line: &String| line.split(' ').next() == Some(name);
         while self.effects_lines().iter().filter(|line| of_name(line)).count() < n {
             if tokio::time::Instant::now() > deadline {
-                bail!("effect {name} is not there {n} times:\n{}", self.tell().await);
+                bail!("effect {name} did not happen {n} times:\n{}", self.tell().await);
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Ok(())
     }
 
-    /// A file that agents may wait for (`@wait-for`), and the test makes.
+    /// A file that agents wait for (`@wait-for`), and that the test creates.
     pub fn gate(&self, name: &str) -> PathBuf {
         self.dir().join("effects").join(format!("{name}.gate"))
     }
 
-    /// How far everything is, for messages of failed tests.
+    /// The state of everything, for messages of failed tests.
     pub async fn tell(&self) -> String {
         let tasks: Vec<(String, String, i32, Option<String>)> = sqlx::query_as(
             "select x.key, t.state::text || coalesce('/' || t.next_kind::text, ''), t.attempt, x.reason
@@ -160,24 +151,24 @@ impl World {
         .fetch_all(&self.db)
         .await
         .unwrap_or_default();
-        let mut told = String::new();
+        let mut report = String::new();
         for task in tasks {
-            told.push_str(&format!("{task:?}\n"));
+            report.push_str(&format!("{task:?}\n"));
         }
         for dispatch in dispatches {
-            told.push_str(&format!("  {dispatch:?}\n"));
+            report.push_str(&format!("  {dispatch:?}\n"));
         }
         for entry in std::fs::read_dir(self.dir()).into_iter().flatten().flatten() {
             if entry.path().extension().is_some_and(|e| e == "log") {
                 let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
                 let tail: Vec<&str> = text.lines().rev().take(25).collect();
-                told.push_str(&format!("--- {}\n", entry.path().display()));
+                report.push_str(&format!("--- {}\n", entry.path().display()));
                 for line in tail.into_iter().rev() {
-                    told.push_str(line);
-                    told.push('\n');
+                    report.push_str(line);
+                    report.push('\n');
                 }
             }
         }
-        told
+        report
     }
 }

@@ -31,31 +31,24 @@ use super::process::{self, Spawned};
 use super::repository::Repository;
 use super::template;
 
-/// The servers of one test, with everything that it starts on them.
+/// The servers of one test, with all processes on them.
 #[derive(Debug)]
 pub struct World {
     data: DataDir,
-    /// The database server.
     pub postgres: Option<Postgres>,
-    /// The broker.
     pub nats: Option<Nats>,
-    /// The database.
     pub db: PgPool,
-    /// The broker as coordinators see it.
+    /// The coordinators' connection to the broker.
     pub bus: Bus,
-    /// Times that coordinators go by.
     pub settings: Settings,
     coordinators: Vec<(CancellationToken, JoinHandle<()>)>,
     waiting: Vec<Arc<Waiting>>,
     dir: TempDir,
-    /// What the servers' data is in, if that isn't `dir`. The folders go last: once nobody writes into them.
+    /// Folder of the servers' data, if that isn't `dir`. Dropped last, after all writers.
     _memory: Option<TempDir>,
 }
 
 /// A program of this workspace, built beside the running test.
-///
-/// # Panics
-/// When it isn't built.
 pub fn binary(name: &str) -> PathBuf {
     let program = built().join(name);
     assert!(
@@ -92,7 +85,7 @@ impl World {
         .await
     }
 
-    /// Starts the servers for a test that no lease is to end in, however busy the machine is.
+    /// Starts the servers with leases that never lapse during a test, however busy the machine is.
     ///
     /// # Errors
     /// When they are missing (`make setup`) or don't start.
@@ -105,12 +98,12 @@ impl World {
         .await
     }
 
-    /// Starts the servers; coordinators will go by `settings`.
+    /// Starts the servers; coordinators will use `settings`.
     ///
     /// # Errors
     /// When they are missing (`make setup`) or don't start.
     pub async fn start_with(settings: Settings) -> anyhow::Result<Self> {
-        // Of the coordinators in this process; shown when the test fails.
+        // Output of coordinators in this process, shown when the test fails.
         logging::init("warn,ralph_coordinator=info", LogFormat::Text);
         let keep = std::env::var_os("RALPH_TEST_KEEP").is_some();
         let mut dir = tempfile::Builder::new().prefix("ralph-test-").tempdir()?;
@@ -147,9 +140,6 @@ impl World {
     }
 
     /// The broker's address for a role.
-    ///
-    /// # Errors
-    /// When it is stopped.
     pub fn nats_url(&self, role: Role) -> anyhow::Result<String> {
         Ok(self.nats.as_ref().context("NATS is stopped")?.url_for(role))
     }
@@ -158,18 +148,12 @@ impl World {
         &self.data
     }
 
-    /// Starts a coordinator as a process of its own, with its output in `NAME.log`.
-    ///
-    /// # Errors
-    /// When it can't be started.
+    /// Starts a coordinator as a separate process, with its output in `NAME.log`.
     pub fn coordinator_process(&self, name: &str, fault: Option<&Fault>) -> anyhow::Result<Spawned> {
         self.coordinator_at("127.0.0.1:0", name, fault)
     }
 
-    /// The same, with its API at this address.
-    ///
-    /// # Errors
-    /// When it can't be started.
+    /// Like [`World::coordinator_process`], with its API at this address.
     pub fn coordinator_at(&self, listen: &str, name: &str, fault: Option<&Fault>) -> anyhow::Result<Spawned> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
@@ -189,10 +173,7 @@ impl World {
         Spawned::start(&mut command, &self.dir.path().join(format!("{name}.log")))
     }
 
-    /// Starts one more coordinator in this process.
-    ///
-    /// # Errors
-    /// When it can't reach the servers.
+    /// Starts a coordinator in this process.
     pub async fn coordinator(&mut self) -> anyhow::Result<()> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let bus = Bus::connect(&nats.url_for(Role::Coordinator), Subjects::default())
@@ -214,33 +195,30 @@ impl World {
         Ok(())
     }
 
-    /// Whether a claim waits with a coordinator of this process.
+    /// Whether a claim waits at a coordinator of this process.
     pub fn has_waiting_claims(&self) -> bool {
         self.waiting.iter().any(|waiting| !waiting.is_empty())
     }
 
-    /// Tells the coordinators of this process to stop.
+    /// Asks the coordinators of this process to stop.
     pub fn stop_coordinators(&self) {
         for (shutdown, _) in &self.coordinators {
             shutdown.cancel();
         }
     }
 
-    /// Where agents of this world note what they did.
+    /// The effects log of this world's agents.
     pub fn effects(&self) -> PathBuf {
         self.dir.path().join("effects").join("effects.log")
     }
 
-    /// What agents noted: a line an effect.
+    /// The recorded effects, one per line.
     pub fn effects_lines(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.effects()).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
     /// Starts a worker with the scripted agent.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn worker(&self, options: &WorkerOptions) -> anyhow::Result<Spawned> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let scripted = binary("ralph-scripted-agent");
@@ -279,16 +257,13 @@ impl World {
         Spawned::start(&mut command, &self.dir.path().join(format!("{data}.log")))
     }
 
-    /// The `.ralph.toml` of this world, if there is one: programs obey it, since it is named.
+    /// The `.ralph.toml` of this world, if any, as RALPH_CONFIG, so that programs trust it.
     fn configuration(&self) -> Option<(&'static str, PathBuf)> {
         let file = self.dir.path().join(".ralph.toml");
         file.exists().then_some(("RALPH_CONFIG", file))
     }
 
     /// Submits a graph and starts its run.
-    ///
-    /// # Errors
-    /// When the graph or the name is refused.
     pub async fn submit(
         &self,
         name: &str,
@@ -342,7 +317,7 @@ impl World {
         }
     }
 
-    /// Stops everything in order.
+    /// Stops everything gracefully.
     pub async fn stop(mut self) {
         for (shutdown, task) in self.coordinators.drain(..) {
             shutdown.cancel();
@@ -358,7 +333,7 @@ impl World {
     }
 }
 
-/// The database server runs as another user when the test is root: it has to reach its folder.
+/// If the test runs as root, the database server runs as another user, and must reach its folder.
 pub(super) fn make_traversable(dir: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755))?;

@@ -1,4 +1,4 @@
-//! What the agent asks of its client: files, terminals, permissions.
+//! The agent's requests to its client: files, terminals, permissions.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use agent_client_protocol::v1::schema::{
 use serde_json::json;
 
 use super::super::turn::Turn;
-use super::dispatch::told;
+use super::dispatch::describe;
 
 const TERMINAL_OUTPUT_BYTES: u64 = 64 << 10;
 
@@ -22,7 +22,7 @@ impl Turn {
         let tool = self.begin_tool(&title, ToolKind::Edit, Some(path), json!({ "path": path }))?;
         let request = WriteTextFileRequest::new(self.session.id.clone(), self.at(path), text);
         let answer = self.cx.send_request(request).block_task().await;
-        tool.end(answer.map(|_| "done").map_err(|error| told(&error)))
+        tool.end(answer.map(|_| "done").map_err(|error| describe(&error)))
     }
 
     pub(super) async fn fs_read(&self, path: &Path) -> Result<(), Error> {
@@ -30,7 +30,7 @@ impl Turn {
         let tool = self.begin_tool(&title, ToolKind::Read, Some(path), json!({ "path": path }))?;
         let request = ReadTextFileRequest::new(self.session.id.clone(), self.at(path));
         let answer = self.cx.send_request(request).block_task().await;
-        tool.end(answer.map(|answer| answer.content).map_err(|error| told(&error)))
+        tool.end(answer.map(|answer| answer.content).map_err(|error| describe(&error)))
     }
 
     pub(super) async fn terminal(&self, command: &str) -> Result<(), Error> {
@@ -43,7 +43,7 @@ impl Turn {
             .output_byte_limit(TERMINAL_OUTPUT_BYTES);
         let terminal = match self.cx.send_request(create).block_task().await {
             Ok(created) => created.terminal_id,
-            Err(error) => return tool.end(Err::<String, _>(told(&error))),
+            Err(error) => return tool.end(Err::<String, _>(describe(&error))),
         };
         tool.show(ToolCallContent::Terminal(Terminal::new(terminal.clone())))?;
 
@@ -64,7 +64,7 @@ impl Turn {
             }
             (exit, output, released) => {
                 let error = exit.err().or(output.err()).or(released.err());
-                tool.end(Err::<String, _>(error.as_ref().map(told).unwrap_or_default()))
+                tool.end(Err::<String, _>(error.as_ref().map(describe).unwrap_or_default()))
             }
         }
     }
@@ -93,7 +93,7 @@ impl Turn {
             Ok(RequestPermissionOutcome::Selected(selected)) => selected.option_id.to_string(),
             Ok(RequestPermissionOutcome::Cancelled) => "cancelled".to_owned(),
             Ok(other) => format!("{other:?}"),
-            Err(error) => told(&error),
+            Err(error) => describe(&error),
         };
         self.say(format!("permission {title}: {answer}\n"))
     }

@@ -16,44 +16,44 @@ use tokio::process::{Child, Command};
 use super::super::script::Expect;
 use super::super::turn::{Flow, Turn};
 
-/// How much of a command's output is kept, its end.
+/// Size of the retained end of a command's output.
 const OUTPUT_TAIL_BYTES: usize = 16 << 10;
 
 impl Turn {
     pub(super) async fn run_command(&self, command: &str, expect: Expect) -> Result<Flow, Error> {
         let tool = self.begin_tool(command, ToolKind::Execute, None, json!({ "command": command }))?;
         let finished = run(command, &self.session.cwd).await;
-        let (passed, told) = match &finished {
+        let (passed, output) = match &finished {
             Ok((status, output)) => (status.success(), format!("{output}{status}")),
             Err(error) => (false, format!("failed to run it: {error}")),
         };
         tool.end(if passed {
-            Ok(told.clone())
+            Ok(output.clone())
         } else {
-            Err(told.clone())
+            Err(output.clone())
         })?;
         match (expect, passed) {
-            (Expect::Pass, false) => self.fail(command, &told),
-            (Expect::Fail, true) => self.fail(command, &format!("it passed and should have failed\n{told}")),
+            (Expect::Pass, false) => self.fail(command, &output),
+            (Expect::Fail, true) => self.fail(command, &format!("it passed and should have failed\n{output}")),
             _ => Ok(Flow::On),
         }
     }
 }
 
-/// Ends a shell and what it started when it is dropped before its time.
+/// Kills a shell and its children if dropped early.
 struct Shell(Child);
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // No id: it was waited for.
+        // Without an id, the shell has been waited for.
         if let Some(pid) = self.0.id().and_then(|pid| i32::try_from(pid).ok()) {
             kill_tree(Pid::from_raw(pid));
         }
     }
 }
 
-/// Runs a shell command to its end. Its output counts up to its exit: what it left running in the background is not
-/// waited for.
+/// Runs a shell command to its end. Its output counts up to its exit; processes that it left in the
+/// background may go on.
 async fn run(command: &str, folder: &std::path::Path) -> io::Result<(ExitStatus, String)> {
     let (output, writer) = io::pipe()?;
     let mut output = pipe::Receiver::from_owned_fd(OwnedFd::from(output))?;
@@ -65,7 +65,7 @@ async fn run(command: &str, folder: &std::path::Path) -> io::Result<(ExitStatus,
         .stdin(Stdio::null());
     shell.stdout(writer.try_clone()?).stderr(writer);
     let mut child = Shell(shell.spawn()?);
-    // The command holds the pipe's writing ends; with them open its end would never be seen.
+    // The command has the pipe's write ends; open, they would hide its end.
     drop(shell);
 
     let mut tail = Tail::default();
@@ -97,7 +97,7 @@ impl Tail {
         self.0.drain(..over);
     }
 
-    /// As text that ends its last line.
+    /// The text, with a line break at its end.
     fn into_text(self) -> String {
         let mut text = String::from_utf8_lossy(&self.0).into_owned();
         if !text.is_empty() && !text.ends_with('\n') {
@@ -107,7 +107,7 @@ impl Tail {
     }
 }
 
-/// Kills a process and its descendants, as far as the system tells of them.
+/// Kills a process and its descendants, as far as `/proc` lists them.
 fn kill_tree(root: Pid) {
     let children = fs::read_to_string(format!("/proc/{root}/task/{root}/children")).unwrap_or_default();
     for child in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {

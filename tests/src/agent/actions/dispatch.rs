@@ -1,4 +1,4 @@
-//! From an action to what does it.
+//! Maps an action to its implementation.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use agent_client_protocol::ErrorCode;
 use super::super::script::Action;
 use super::super::turn::{Flow, Turn};
 
-/// Pause between updates of an agent that spends.
+/// Pause between usage updates.
 const SPENDING: Duration = Duration::from_millis(50);
 
 impl Turn {
-    /// Does one action. Dropping the future ends it, with the processes that it started.
+    /// Performs one action. Dropping the future ends it, with its child processes.
     ///
     /// # Errors
-    /// What the prompt is to be answered with.
+    /// The error response to the prompt.
     pub(in crate::agent) async fn act(&self, action: &Action) -> Result<Flow, Error> {
         match action {
             Action::Write { path, text } => self.write(path, text).await?,
@@ -62,7 +62,7 @@ impl Turn {
             Action::Stderr { text } => eprintln!("{text}"),
 
             Action::Wait { time } => tokio::time::sleep(*time).await,
-            Action::AddDependencies { path } => self.wait_for(path).await,
+            Action::WaitFor { path } => self.wait_for(path).await,
             Action::Done { id } => self.done(id.as_deref())?,
             Action::Fail { why } => return self.fail("what the script says", why),
             Action::Stop { reason } => return Ok(Flow::Stop(reason.clone())),
@@ -94,8 +94,8 @@ impl Turn {
     }
 }
 
-/// An error as the agent tells of it: code, message, data.
-pub(super) fn told(error: &Error) -> String {
+/// An error in words: code, message, data.
+pub(super) fn describe(error: &Error) -> String {
     let data = error
         .data
         .as_ref()

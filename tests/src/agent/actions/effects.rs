@@ -1,4 +1,4 @@
-//! The effects log: what really ran, for tests that count it.
+//! The effects log: a record of executed work, for tests that count it.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use agent_client_protocol::Error;
 use super::super::turn::Turn;
 
 impl Turn {
-    /// Adds one line in one write and syncs it, so that no kill can take it back or split it.
+    /// Appends one line in one write and syncs it, so that a kill can neither undo nor split it.
     pub(super) fn effect(&self, name: &str) -> Result<(), Error> {
         let environment = &self.agent.environment;
         let path = environment.effects_log.as_ref();

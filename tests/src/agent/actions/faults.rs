@@ -1,4 +1,4 @@
-//! What a well-behaved agent never does.
+//! Misbehaviour of an agent.
 
 use agent_client_protocol::{Error, UntypedMessage};
 use nix::sys::signal::{Signal, kill};
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::super::turn::Turn;
-use super::dispatch::told;
+use super::dispatch::describe;
 
 impl Turn {
-    /// Leaves without an answer; what was said before is written.
+    /// Exits without a response, after writing all earlier output.
     pub(super) async fn exit(&self, status: i32) -> Result<(), Error> {
         self.agent.stdout.written(&self.cx).await?;
         std::process::exit(status)
     }
 
-    /// Ends the process as `kill -9` does; what was said before is written.
+    /// Kills the process like `kill -9`, after writing all earlier output.
     pub(super) async fn kill(&self) -> Result<(), Error> {
         self.agent.stdout.written(&self.cx).await?;
         kill(Pid::this(), Signal::SIGKILL).map_err(Error::into_internal_error)?;
         std::future::pending().await
     }
 
-    /// From the first listener on, the signal's default action is gone for good.
+    /// After the first listener, the signal's default action is disabled for good.
     pub(super) fn ignore_term(&self) -> Result<(), Error> {
         signal(SignalKind::terminate())
             .map(drop)
@@ -58,7 +58,7 @@ impl Turn {
         let request = UntypedMessage::new("weather/forecast", json!({ "sessionId": self.session.id }))?;
         let answer = match self.cx.send_request(request).block_task().await {
             Ok(answer) => answer.to_string(),
-            Err(error) => told(&error),
+            Err(error) => describe(&error),
         };
         self.say(format!("unknown request: {answer}\n"))
     }

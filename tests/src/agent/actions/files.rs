@@ -1,4 +1,4 @@
-//! Files that the agent reads and writes itself, and waits for.
+//! Files that the agent itself reads, writes, and waits for.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl Turn {
         self.edit("Insert into", path, async |file| {
             let whole = fs::read_to_string(&file).await?;
             let at = end_of_line(&whole, after)
-                .ok_or_else(|| io::Error::other(format!("no line of it is `{after}`")))?;
+                .ok_or_else(|| io::Error::other(format!("it has no line `{after}`")))?;
             fs::write(file, format!("{}{text}{}", &whole[..at], &whole[at..])).await
         })
         .await
@@ -85,7 +85,7 @@ impl Turn {
     }
 }
 
-/// Where the line after the first one that is `wanted`, blanks around it aside, begins.
+/// Offset after the first line that equals `wanted`, ignoring blanks around it.
 fn end_of_line(text: &str, wanted: &str) -> Option<usize> {
     let mut end = 0;
     text.split_inclusive('\n').find_map(|line| {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_inserted_after_the_first_such_line() {
+    fn end_of_line_finds_the_first_matching_line() {
         assert_eq!(end_of_line("a\n  b \nb\n", "b"), Some("a\n  b \n".len()));
         assert_eq!(end_of_line("a\nb", "b"), Some("a\nb".len()));
         assert_eq!(end_of_line("ab\n", "b"), None);

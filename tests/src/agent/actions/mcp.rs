@@ -1,4 +1,4 @@
-//! The MCP servers of a session, as far as the agent uses them: the one that the client names `ralph`.
+//! Uses one MCP server of a session: the one that the client names `ralph`.
 
 use std::io;
 use std::process::Stdio;
@@ -11,11 +11,11 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::super::turn::Turn;
 
-/// The version that it speaks, where the script says nothing.
+/// Default protocol version.
 const VERSION: &str = "2025-06-18";
 
 impl Turn {
-    /// Calls a tool and says what it answered.
+    /// Calls a tool and sends its result as a message.
     pub(super) async fn mcp(&self, tool: &str, arguments: &Value) -> Result<(), Error> {
         let called = async {
             let mut server = self.mcp_server(VERSION).await?;
@@ -25,14 +25,14 @@ impl Turn {
         self.say(format!("mcp {tool}: {answer}\n"))
     }
 
-    /// Begins as a client of another version, and says which one the server speaks then.
+    /// Initializes with another version, and sends the server's version as a message.
     pub(super) async fn mcp_version(&self, version: &str) -> Result<(), Error> {
-        let begun = self.mcp_server(version).await;
-        let answer = begun.map_or_else(|error| error.to_string(), |server| server.begun.to_string());
+        let server = self.mcp_server(version).await;
+        let answer = server.map_or_else(|error| error.to_string(), |server| server.version.to_string());
         self.say(format!("mcp version: {answer}\n"))
     }
 
-    /// Sends one message of that size, then calls a tool on the same connection.
+    /// Sends one message of this size, then calls a tool on the same connection.
     pub(super) async fn mcp_flood(&self, size_bytes: usize) -> Result<(), Error> {
         let flooded = async {
             let mut server = self.mcp_server(VERSION).await?;
@@ -58,12 +58,12 @@ impl Turn {
 }
 
 struct Server {
-    #[expect(dead_code, reason = "ends with it")]
+    #[expect(dead_code, reason = "dropping it ends the server")]
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    /// What it answered to `initialize`: the version, or an error.
-    begun: Value,
+    /// The response to `initialize`: the version, or an error.
+    version: Value,
 }
 
 impl Server {
@@ -83,7 +83,7 @@ impl Server {
             child,
             input,
             output: BufReader::new(output).lines(),
-            begun: Value::Null,
+            version: Value::Null,
         };
         let client = json!({ "name": "scripted", "version": "1" });
         let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
@@ -91,7 +91,7 @@ impl Server {
             .send(json!({ "id": 1, "method": "initialize", "params": params }))
             .await?;
         let mut answer = server.answer(1).await?;
-        server.begun = match answer["error"].take() {
+        server.version = match answer["error"].take() {
             Value::Null => answer["result"]["protocolVersion"].take(),
             error => error,
         };
@@ -116,7 +116,7 @@ impl Server {
         Err(io::Error::other("it ended"))
     }
 
-    /// The text of a tool's answer; an error says so.
+    /// The text of a tool's result; an error is marked.
     async fn call(&mut self, tool: &str, arguments: &Value) -> io::Result<String> {
         let params = json!({ "name": tool, "arguments": arguments });
         self.send(json!({ "id": 2, "method": "tools/call", "params": params }))

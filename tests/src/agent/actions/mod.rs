@@ -1,4 +1,4 @@
-//! What each action does, by theme; [`dispatch`] names who does which.
+//! Implementations of actions, by theme; [`dispatch`] maps actions to them.
 
 mod client;
 mod commands;

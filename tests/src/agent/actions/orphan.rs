@@ -1,7 +1,7 @@
-//! A process that outlives its agent: forked twice, in a session of its own, holding the agent's output pipes.
+//! A process that outlives its agent: forked twice, in its own session, with the agent's output pipes open.
 //!
-//! The agent starts itself as a launcher, which leaves the agent's session, starts itself once more and exits; what
-//! remains has no parent in Ralph's sight.
+//! The agent starts itself as a launcher, which leaves the agent's session, starts itself once more and
+//! exits. The remaining process has no parent that Ralph can see.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -22,7 +22,8 @@ impl Turn {
     }
 
     async fn launch_orphan(&self, life: Duration) -> io::Result<String> {
-        // The launcher's own output brings the orphan's id back, so the pipe to be held goes in by its input.
+        // The launcher's own output returns the orphan's id, so the pipe to hold open is passed as its
+        // input.
         let held = io::stdout().as_fd().try_clone_to_owned()?;
         let mut launcher = tokio::process::Command::new(std::env::current_exe()?);
         launcher
@@ -41,10 +42,7 @@ impl Turn {
     }
 }
 
-/// The launcher: starts what stays, prints its process id, and is gone.
-///
-/// # Errors
-/// The system refuses a session or a process.
+/// The launcher: starts the orphan, prints its process id, and exits.
 pub(in crate::agent) fn launch(life_s: u64) -> io::Result<()> {
     nix::unistd::setsid()?;
     let held = io::stdin().as_fd().try_clone_to_owned()?;
@@ -57,7 +55,7 @@ pub(in crate::agent) fn launch(life_s: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// What stays: does nothing for its lifetime.
+/// The orphan: does nothing for its lifetime.
 pub(in crate::agent) fn live(life: Duration) {
     std::thread::sleep(life);
 }

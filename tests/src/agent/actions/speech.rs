@@ -1,4 +1,4 @@
-//! What the agent says, thinks and reports.
+//! Messages, thoughts and updates of the agent.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::super::turn::{Flow, Turn};
 
 const CONTEXT_WINDOW_TOKENS: u64 = 200_000;
 const FLOOD_CHUNK_BYTES: usize = 32 << 10;
-/// How many chunks of a flood wait in memory: 1 MiB.
+/// Chunks of a flood that may wait in memory: 1 MiB.
 const FLOOD_CHUNKS_WAITING: usize = 32;
 
-/// How many updates of a stream wait in memory.
+/// Updates of a stream that may wait in memory.
 const STREAM_WAITING: usize = 256;
 
 impl Turn {
@@ -26,7 +26,7 @@ impl Turn {
         self.say(format!("{}\n", self.filled(text)?))
     }
 
-    /// Says it after a time, whether the turn is over by then or not.
+    /// Sends a message after a delay, even if the turn has ended.
     pub(super) fn say_late(&self, time: Duration, text: &str) -> Result<(), Error> {
         let text = format!("{}\n", self.filled(text)?);
         let update = SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()));
@@ -103,14 +103,14 @@ impl Turn {
         )))
     }
 
-    /// Waits for the reader every so often, so that the flood is not held in memory.
+    /// Waits for the reader at intervals, so that the flood is not held in memory.
     pub(super) async fn flood(&self, character: char, size_bytes: usize) -> Result<(), Error> {
-        let mut left_bytes = size_bytes;
+        let mut remaining_bytes = size_bytes;
         let mut chunks = 0_usize;
-        while left_bytes > 0 {
-            let chunk_bytes = left_bytes.min(FLOOD_CHUNK_BYTES);
+        while remaining_bytes > 0 {
+            let chunk_bytes = remaining_bytes.min(FLOOD_CHUNK_BYTES);
             self.say(character.to_string().repeat(chunk_bytes))?;
-            left_bytes -= chunk_bytes;
+            remaining_bytes -= chunk_bytes;
             chunks += 1;
             if chunks.is_multiple_of(FLOOD_CHUNKS_WAITING) {
                 self.agent.stdout.written(&self.cx).await?;
@@ -119,7 +119,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Numbered updates of four kinds in turn, so that whoever keeps them can count them. Waits for the reader as a flood does.
+    /// Numbered updates of four kinds in turn, so that the reader can count them. Waits for the reader like
+    /// a flood.
     pub(super) async fn stream(&self, count: usize) -> Result<(), Error> {
         let call = self.next_tool_call();
         for number in 0..count {
@@ -160,7 +161,7 @@ impl Turn {
         self.say(format!("<task-done>{id}</task-done>\n"))
     }
 
-    /// Gives the task up, in the words of the session's kind (SPEC 4.1).
+    /// Reports failure, in the form of the session's kind (SPEC 4.1).
     pub(super) fn fail(&self, tried: &str, why: &str) -> Result<Flow, Error> {
         let why = why.trim_end();
         if self.kind() == SessionKind::Verify {
@@ -179,7 +180,7 @@ impl Turn {
     }
 }
 
-/// The category of a failure report: a test's words are the only ones known here.
+/// The category of a failure report; recognizes only the words of test failures.
 fn category(why: &str) -> &'static str {
     if why.contains("FAILED") || why.contains("AssertionError") {
         "test_failure"

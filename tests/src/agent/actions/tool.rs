@@ -1,4 +1,4 @@
-//! A tool call as the client sees it: begun, then ended with what it gave.
+//! A tool call as the client sees it: its start, then its end with a result.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::super::turn::Turn;
 
-/// A tool call that was told of and runs.
+/// A running tool call that the client knows.
 #[derive(Debug)]
 pub(super) struct Tool<'t> {
     turn: &'t Turn,
@@ -19,7 +19,7 @@ pub(super) struct Tool<'t> {
 }
 
 impl Turn {
-    /// Tells of a tool call that begins.
+    /// Announces the start of a tool call.
     pub(super) fn begin_tool(
         &self,
         title: &str,
@@ -40,12 +40,12 @@ impl Turn {
 }
 
 impl Tool<'_> {
-    /// Tells of what the call shows while it runs.
+    /// Sends content of a running call.
     pub(super) fn show(&self, content: ToolCallContent) -> Result<(), Error> {
         self.send(ToolCallUpdateFields::new().content(vec![content]))
     }
 
-    /// Tells how it ended: what it gave, or why it failed.
+    /// Announces the end with the result, or with the reason of a failure.
     pub(super) fn end<S: Into<String>>(self, result: Result<S, String>) -> Result<(), Error> {
         let (status, text) = match result {
             Ok(text) => (ToolCallStatus::Completed, text.into()),
@@ -58,7 +58,7 @@ impl Tool<'_> {
         )
     }
 
-    /// Tells only that it ended, and how.
+    /// Announces the end without a result.
     pub(super) fn end_silently(self, completed: bool) -> Result<(), Error> {
         let status = if completed {
             ToolCallStatus::Completed
