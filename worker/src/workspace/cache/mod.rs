@@ -109,33 +109,33 @@ impl Shelf {
 /// # Errors
 /// When commands can't be confined, or the disk doesn't take a copy.
 pub(super) async fn set_up(
-    room: CommandContext<'_>,
+    context: CommandContext<'_>,
     shelf: &Shelf,
     origin: Origin,
 ) -> Result<Option<CommandFailure>, WorkspaceError> {
     let mut filled = Vec::new();
-    for rule in &room.settings.caches {
-        let Some(entry) = at_length(|| entry(rule, room.tree)) else {
+    for rule in &context.settings.caches {
+        let Some(entry) = at_length(|| entry(rule, context.tree)) else {
             continue;
         };
         if let Some(found) = shelf.find(&entry)
-            && restore(&found, room.tree, &rule.path).await?
+            && restore(&found, context.tree, &rule.path).await?
         {
             faults::point("cache.restored");
             continue;
         }
         faults::point("cache.before_fill");
-        if let Some(failure) = commands::run(&rule.setup, room).await? {
+        if let Some(failure) = commands::run(&rule.setup, context).await? {
             return Ok(Some(failure));
         }
         filled.extend(shelf.place(origin, &entry).map(|place| (rule, place)));
     }
-    if let Some(failure) = commands::run(&room.settings.setup, room).await? {
+    if let Some(failure) = commands::run(&context.settings.setup, context).await? {
         return Ok(Some(failure));
     }
     faults::point("cache.filled");
     for (rule, place) in filled {
-        keep(room.tree, &rule.path, &place).await?;
+        keep(context.tree, &rule.path, &place).await?;
     }
     Ok(None)
 }

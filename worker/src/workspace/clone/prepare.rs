@@ -51,7 +51,7 @@ impl Workspaces {
             WorkspaceOrder::Scratch => {
                 let workspace = Workspace::scratch(dispatch, held);
                 return Ok(match purpose {
-                    Purpose::Work => workspace.keeping(self.settings().keep_files_days),
+                    Purpose::Work => workspace.keep_files_for(self.settings().keep_files_days),
                     Purpose::ThrowAway => workspace,
                 });
             }

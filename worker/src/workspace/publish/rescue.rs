@@ -49,7 +49,7 @@ impl Workspaces {
         let record = held.folders().read()?;
         if record.as_ref().is_some_and(Record::holds_files) {
             let workspace = Workspace::scratch(dispatch, held);
-            return Ok(Some(workspace.keeping(self.settings().keep_files_days)));
+            return Ok(Some(workspace.keep_files_for(self.settings().keep_files_days)));
         }
         let work = record
             .as_ref()

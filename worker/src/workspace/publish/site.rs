@@ -116,7 +116,7 @@ impl<'a> Site<'a> {
         let lenders = borrowers.filter_map(|dir| gitdir::lender(&dir));
         let objects: Vec<PathBuf> = lenders.chain([objects]).collect();
         let ports = folder::ports();
-        let room = commands::CommandContext {
+        let context = commands::CommandContext {
             tree: &self.folders.tree(),
             objects: &objects,
             folders: self.folders,
@@ -128,12 +128,12 @@ impl<'a> Site<'a> {
         let shelf = Shelf::new(self.folders.data(), self.git_order);
         let git = self.git.clone().with_tree(self.folders.tree());
         warm::bring(&git, &shelf, (self.git_order, new), self.settings).await;
-        if let Some(failure) = cache::set_up(room, &shelf, Origin::Attempt).await? {
+        if let Some(failure) = cache::set_up(context, &shelf, Origin::Attempt).await? {
             return Ok(Some(failure));
         }
         let purpose = commands::GATE;
-        let commands::Ran { failure, times } =
-            commands::run_steps(gate, steps, commands::CommandContext { purpose, ..room }).await?;
+        let commands::CommandsOutcome { failure, times } =
+            commands::run_steps(gate, steps, commands::CommandContext { purpose, ..context }).await?;
         *self.times() = times;
         if failure.is_none() {
             let origin = Origin::of(&git, self.git_order, new).await?;
