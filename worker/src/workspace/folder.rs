@@ -173,7 +173,7 @@ impl Workspace {
             git, order, start, ..
         } = repository;
         let shelf = Shelf::new(self.held.folders().data(), order);
-        cache::warm::bring(git, &shelf, (order, start), settings).await;
+        cache::warm::restore(git, &shelf, (order, start), settings).await;
         let origin = match settings.caches.is_empty() {
             true => Origin::Attempt,
             false => Origin::of(git, order, start).await?,

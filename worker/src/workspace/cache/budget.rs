@@ -1,5 +1,6 @@
-//! The disk that a worker may use (`[workspace] disk_budget_mb`): what can be had again, and what sessions without a repository
-//! left, goes before new work begins, the least recently used first; what holds work stays.
+//! The disk budget of a worker (`[workspace] disk_budget_mb`). Before new work begins, reproducible data and
+//! leftovers of sessions without a repository are removed, the least recently used first. Unpushed work
+//! stays.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,10 +18,11 @@ use crate::workspace::{
     git::address,
 };
 
-/// How long a mirror is kept after its last use, whatever the budget: who fetches into it may be about to borrow.
+/// How long a mirror stays after its last use, whatever the budget: a process that fetched may be about to
+/// borrow.
 const MIRROR_REST: Duration = Duration::from_secs(3_600);
 
-/// What can be had again, or was kept for a while only.
+/// Data that may be removed: it is reproducible, or was kept only for a while.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Spare {
     used: SystemTime,
@@ -34,15 +36,15 @@ enum Kind {
     Workspace,
     Cache,
     Mirror,
-    /// What a session without a repository left, some days ago or just now.
+    /// Leftovers of a session without a repository, of any age.
     Kept,
 }
 
 impl Workspaces {
-    /// Removes what can be had again until the data folder is within its budget, if it has one.
+    /// Removes spare data until the data folder is within its budget, if it has one.
     ///
     /// # Errors
-    /// When what is left holds work and is too much.
+    /// When the rest holds work and exceeds the budget.
     pub(in crate::workspace) async fn make_room(&self) -> Result<(), WorkspaceError> {
         let Some(budget) = self.settings().disk_budget_bytes else {
             return Ok(());
@@ -84,13 +86,13 @@ fn make_room(data: &Path, budget: u64) -> Result<(), WorkspaceError> {
     })
 }
 
-/// What a folder or a file takes on disk; what is shared by hard links counts once a link.
+/// The disk usage of a folder or a file. A file with several hard links counts once per link.
 fn size_bytes(path: &Path) -> u64 {
     let own = fs::symlink_metadata(path).map_or(0, |metadata| bytes_on_disk(&metadata));
     own + used_bytes(path)
 }
 
-/// The records of workspaces, where they can be read.
+/// The readable records of workspaces.
 pub(in crate::workspace) fn recorded(data: &Path) -> Result<Vec<(PathBuf, Folders, Record)>, WorkspaceError> {
     let mut found = Vec::new();
     for path in folders_in(&record::records(data)) {
@@ -108,7 +110,7 @@ fn name_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The names of mirrors from which a workspace borrows, or is about to.
+/// The names of mirrors that a workspace borrows from, or is about to.
 fn lent(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
     let mut in_use = BTreeSet::new();
     for (_, folders, record) in recorded {
@@ -154,7 +156,7 @@ fn of(kind: Kind, path: PathBuf) -> Option<Spare> {
     Some(Spare { used, kind, path })
 }
 
-/// Removes it unless somebody has it; whether it is gone.
+/// Removes it unless it is in use. Returns whether it is gone.
 fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> {
     match kind {
         Kind::Workspace => {
@@ -162,7 +164,7 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
             let Some(held) = LockedWorkspace::take(Folders::new(data, &name)?)? else {
                 return Ok(false);
             };
-            // Nobody could change it since: it is locked now.
+            // Read again under the lock: the state may have changed since.
             let pushed = held
                 .folders()
                 .read()?
@@ -176,7 +178,8 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
             let Some(_lock) = mirror::try_lock(path)? else {
                 return Ok(false);
             };
-            // Somebody may have used it since it was looked at; whoever is about to has a record by now, and waits.
+            // It may have been used since the first look. A process about to use it already has a record, and
+            // waits for the lock.
             let rested = of(Kind::Mirror, path.to_owned()).is_some_and(|mirror| has_rested(&mirror));
             if !rested || lent(&recorded(data)?).contains(&name_of(path)) {
                 return Ok(false);
@@ -193,9 +196,9 @@ mod tests {
     use super::*;
     use crate::workspace::record::Purpose;
 
-    /// Used between the look and the lock: by a fetch that is over, or a workspace that is about to.
+    /// A fetch may use it between the first look and the lock, and a workspace may be about to borrow.
     #[test]
-    fn mirror_that_was_used_meanwhile_stays() {
+    fn a_mirror_that_was_just_used_is_not_removed() {
         let data = tempfile::tempdir().unwrap();
         let address = "/srv/repository";
         let mirror = record::mirrors(data.path()).join(address::mirror_name(address));

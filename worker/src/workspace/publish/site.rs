@@ -127,7 +127,7 @@ impl<'a> Site<'a> {
         };
         let shelf = Shelf::new(self.folders.data(), self.git_order);
         let git = self.git.clone().with_tree(self.folders.tree());
-        warm::bring(&git, &shelf, (self.git_order, new), self.settings).await;
+        warm::restore(&git, &shelf, (self.git_order, new), self.settings).await;
         if let Some(failure) = cache::set_up(context, &shelf, Origin::Attempt).await? {
             return Ok(Some(failure));
         }
