@@ -1,5 +1,6 @@
-//! Attempts that an earlier release put among branches are moved to refs of their own. Each stands at its new place, as a look at the
-//! remote says, before it goes from its old one, which has to be where it was found: whoever dies in between goes on where it was.
+//! Moves attempts that an earlier release stored as branches to refs of their own. An old branch is removed
+//! only after the remote lists the attempt at its new ref, and only if the branch is unchanged. An
+//! interrupted move continues where it stopped.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,12 @@ use super::push;
 use crate::faults;
 use crate::workspace::clone::gitdir::ObjectFormat;
 use crate::workspace::error::{GitError, WorkspaceError};
-use crate::workspace::git::address;
+use crate::workspace::git::{Git, address};
 use crate::workspace::workspaces::Workspaces;
 
 impl Workspaces {
-    /// Moves attempts, named by their branches, to refs of their own, with what is beside them; `base` is a commit of the repository.
-    /// What stands in no branch afterwards is `gone`.
+    /// Moves attempts, named by their branches, to refs of their own, with the refs beside them. `base` is a
+    /// commit of the repository. `gone` holds the attempts without a branch afterwards.
     pub async fn move_attempts(&self, repository: &str, base: &str, names: &[String]) -> Pruned {
         let failed = |error: String| {
             let address = address::public(repository);
@@ -85,15 +86,15 @@ impl Workspaces {
                 .any(|found| found == *name || found.starts_with(&beside))
         };
         let gone = names.iter().filter(|name| !remains(name)).cloned().collect();
-        let differ = || "what is at the new place is something else; look at both".to_owned();
+        let differ = || "the new ref has something else; compare both refs".to_owned();
         let any_remains = names.iter().any(|name| remains(&name));
         Ok((gone, any_remains.then(|| error.unwrap_or_else(differ))))
     }
 }
 
-/// Removes the branches whose attempts stand at their new places, by a look at the remote.
+/// Removes the branches whose attempts the remote lists at their new refs.
 async fn remove_moved(
-    git: &crate::workspace::git::Git,
+    git: &Git,
     names: &[String],
     moves: &[(&String, &String, String)],
 ) -> Result<(), GitError> {

@@ -1,14 +1,16 @@
-//! Brings one attempt onto the feature branch: decided before it is pushed, and finished by anyone (DESIGN 6).
+//! Brings one attempt onto the feature branch. It is decided before it is pushed, and any worker can finish
+//! it (DESIGN 6).
 //!
 //! ```text
 //! fetch ─► trailer there? ─► branch intact? ─► rebase ─► gate ─► push to the attempt ref ─► same patch? ─► decide ─► land
 //!              └► Merged         └► Failed       └► Conflict └► GateFailed                     └► Rewritten  └► Told
-//! ahead of its turn: the same to the gate, behind the attempts that are to land before it ─► Checked
+//! ahead of its turn: the same up to the gate, behind the attempts that land before it ─► Checked
 //! resume: fetch ─► new in the head? ─► Merged; head still old? ─► land; else Void
 //! ```
 //!
-//! Until the decision, an end from outside ends it, and so it does one that somebody else decided before that is fetched; afterwards
-//! the push is carried through. A gate doesn't run again on a tree whose result the order names.
+//! Before the decision, a request from outside can end the integration. The same holds while another worker's
+//! decision is fetched. After that, the push is always completed. A gate doesn't run again on a tree whose
+//! result the order holds.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -33,29 +35,29 @@ use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
 use crate::workspace::workspaces::{self, Workspaces};
 use crate::workspace::{clone::prepare, git::address};
 
-/// The trailer of a landed commit that says on which tree behind it the gate ran that let it land.
+/// The trailer of a landed commit that names the later tree on which the gate ran for it.
 const GATE_TRAILER: &str = "Ralph-Gate-Tree";
 
-/// The coordinator's answer to a rebased commit, asked for again by the caller until there is one.
+/// The coordinator's answer to a rebased commit. The caller repeats the question until it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The integration is stored: push it.
+    /// The coordinator stored the integration: push it.
     Push,
-    /// The dispatch is not the task's current one, or holds no turn: push nothing.
+    /// The dispatch is not the task's current one, or does not have the turn: push nothing.
     Refused {
-        /// Why.
         reason: String,
     },
-    /// Nobody answered in time. It may be stored all the same, and is left to whoever resumes it then.
+    /// No answer came in time. The coordinator may have stored the integration; then the next worker resumes
+    /// it.
     Unanswered {
-        /// What was tried.
         reason: String,
     },
 }
 
 impl Workspaces {
-    /// Integrates `order.commit` into the feature branch of `git`. `decide` is asked once, with the new commit already
-    /// on the attempt ref; `end` can end everything before its answer. The order needs the trailer [`TASK_TRAILER`].
+    /// Integrates `order.commit` into the feature branch of `git`. Calls `decide` once, with the new commit
+    /// already on the attempt ref. `end` can end the integration before that answer. The order needs the
+    /// trailer [`TASK_TRAILER`].
     pub async fn integrate<F, D>(
         &self,
         dispatch: &str,
@@ -106,17 +108,16 @@ impl Workspaces {
 struct Integration<'a> {
     site: Site<'a>,
     order: &'a IntegrateOrder,
-    /// What the gate said.
     gated: Mutex<Option<Gated>>,
 }
 
-/// How far an integration is before the decision.
+/// Result of a step before the decision.
 enum Step<T> {
     Next(T),
     Ended(IntegrationEnd),
 }
 
-/// A commit that could be the branch's next head.
+/// A commit that could become the branch's head.
 struct Candidate {
     decided: Decided,
     empty: bool,
@@ -125,10 +126,10 @@ struct Candidate {
     ahead: Vec<String>,
 }
 
-/// What an attempt is rebased onto.
+/// The commit that an attempt is rebased onto.
 struct Onto {
     commit: String,
-    /// The trees of the attempts that make it what it is.
+    /// The trees of the attempts that it includes.
     trees: Vec<String>,
 }
 
@@ -210,7 +211,7 @@ impl Integration<'_> {
         })
     }
 
-    /// Tries the gate on the candidate's tree, unless its result is known. `None` when it may land.
+    /// Runs the gate on the candidate's tree, unless its result is known. `None` when the candidate may land.
     async fn gate(&self, candidate: &Candidate) -> Result<Option<IntegrationEnd>, WorkspaceError> {
         let Candidate { tree, ahead, .. } = candidate;
         if self.order.gate.is_empty() || self.order.passed.iter().any(|known| known.tree == *tree) {
@@ -239,7 +240,7 @@ impl Integration<'_> {
         Ok(failed)
     }
 
-    /// The protected paths that a commit changes; of a merge those that neither parent has so.
+    /// The protected paths that a commit changes. A merge counts paths that differ from both parents.
     async fn protected(&self, commit: &str) -> Result<Vec<String>, WorkspaceError> {
         if self.order.protect.is_empty() {
             return Ok(Vec::new());
@@ -273,13 +274,13 @@ impl Integration<'_> {
             .collect())
     }
 
-    /// Whether the rebased attempt changes what the judged one does.
+    /// Whether the rebased attempt makes the same change as the judged one.
     async fn is_same_patch(&self, decided: &Decided) -> Result<bool, WorkspaceError> {
         let onto = land::expected(decided).unwrap_or(&self.site.git_order.base);
         Ok(patch::survives(&self.site.git, &self.order.commit, onto, &decided.new).await?)
     }
 
-    /// Fetches and rebases; once more with a mirror made anew when objects in it turn out to be broken.
+    /// Fetches and rebases, and repeats that once with a recreated mirror if objects are broken.
     async fn rebase(&self) -> Result<Step<Candidate>, WorkspaceError> {
         let feature_ref = self.site.feature_ref.as_str();
         let refs = [feature_ref]
@@ -322,7 +323,7 @@ impl Integration<'_> {
         if let Some(brings) = &self.order.brings
             && !rebase::is_ancestor(git, brings, brings).await?
         {
-            return Err(self.missing(brings, "the base that it brings in"));
+            return Err(self.missing(brings, "the base commit to merge"));
         }
         let Some(onto) = head.as_deref().or(base) else {
             return Err(prepare::missing_base(git_order, &self.site.mirror).await);
@@ -348,7 +349,7 @@ impl Integration<'_> {
         }))
     }
 
-    /// How it ended where it landed earlier, or where nothing can land on the branch.
+    /// The end, if the task already landed or nothing can land on the branch.
     async fn ended_before(
         &self,
         head: Option<&str>,
@@ -379,7 +380,7 @@ impl Integration<'_> {
         }
     }
 
-    /// The tree of the attempt on `onto`, and whether it is that of `onto`.
+    /// The tree of the attempt on `onto`, and whether it equals the tree of `onto`.
     async fn rebased_tree(&self, onto: &str, commit: &str) -> Result<Step<(String, bool)>, WorkspaceError> {
         let git = &self.site.git;
         let (tree, empty) = match rebase::rebase(git, onto, commit).await? {
@@ -425,7 +426,8 @@ impl Integration<'_> {
         Ok(commit::commit_tree(&site.git, tree, &parents, &message, &author, signature).await?)
     }
 
-    /// What the branch will come to once the attempts ahead landed on `onto`; those that did already are in it.
+    /// The future head of the branch, after the attempts ahead have landed on `onto`. Attempts that already
+    /// landed are skipped.
     async fn behind(
         &self,
         head: Option<&str>,
@@ -461,7 +463,8 @@ impl Integration<'_> {
         Ok(Step::Next(onto))
     }
 
-    /// Finishes what somebody else decided. Whoever is told to end while it is fetched leaves it to the next one.
+    /// Finishes an integration that another worker got decided. After a request to end during the fetch, the
+    /// next worker finishes it.
     async fn resume(
         &self,
         decided: &Decided,
@@ -491,17 +494,17 @@ impl Integration<'_> {
         if head.as_deref() != land::expected(decided) {
             let found = head.as_deref().unwrap_or("nowhere");
             return void(format!(
-                "{} is at {found}, not at {old} and not after {new}",
+                "{} is at {found}, which is neither {old} nor a descendant of {new}",
                 self.site.feature_ref
             ));
         }
         if fetched.commit.is_none() {
             return void(format!(
-                "{new} is not at the remote any more, neither on {new_ref} nor elsewhere"
+                "the remote no longer has {new}, neither on {new_ref} nor elsewhere"
             ));
         }
         if head.is_some() && !rebase::is_ancestor(&self.site.git, old, new).await? {
-            return void(format!("{new} does not come after {old}"));
+            return void(format!("{new} is not a descendant of {old}"));
         }
         let empty = rebase::is_empty(&self.site.git, new).await?;
         land::land(&self.site, &self.site.feature_ref, decided, empty).await
@@ -510,12 +513,12 @@ impl Integration<'_> {
 
 /// Waits for a request to end the integration; for ever when none can come any more.
 pub(in crate::workspace) async fn end_requested(end: &mut watch::Receiver<Option<EndReason>>) -> EndReason {
-    let told = end
+    let requested = end
         .wait_for(Option::is_some)
         .await
         .ok()
         .and_then(|reason| *reason);
-    match told {
+    match requested {
         Some(reason) => reason,
         None => pending().await,
     }

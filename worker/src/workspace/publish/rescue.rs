@@ -1,4 +1,4 @@
-//! Work that an earlier instance of a worker didn't push.
+//! Rescue of work that an earlier instance of a worker didn't push.
 
 use std::fs;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use crate::workspace::snapshot::commit::CommitMessage;
 use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{cache, clone::mirror, record};
 
-/// How long a folder without a record is left alone: somebody may be about to write one.
+/// How long a folder without a record is left alone: a process may be about to write one.
 const UNRECORDED: Duration = Duration::from_secs(60);
 
 impl Workspaces {
-    /// Workspaces with work that no living process holds: of an earlier instance that was killed before it deleted them, or
-    /// whose push failed; and those without a repository whose files nobody has kept yet. What else lies in the data folder without an owner is deleted.
+    /// Workspaces with work that no running process holds, because an earlier instance was killed or its push
+    /// failed, and workspaces without a repository whose files are not kept yet. Deletes all other unowned
+    /// folders.
     pub async fn unpushed(&self) -> Vec<Workspace> {
         let mut found = Vec::new();
         let records = record::records(self.data());
@@ -44,7 +45,7 @@ impl Workspaces {
         let Some(held) = LockedWorkspace::take(folders)? else {
             return Ok(None);
         };
-        // Whatever can't be understood stays.
+        // A workspace with an unreadable record stays.
         let held = held.stay();
         let record = held.folders().read()?;
         if record.as_ref().is_some_and(Record::holds_files) {
@@ -67,8 +68,9 @@ impl Workspaces {
         Ok(Some(Workspace::git(record, order, begun, held)))
     }
 
-    /// Pushes what [`Self::unpushed`] finds and deletes what was pushed, or is refused for longer than it is kept. The dispatches and what
-    /// became of them; another one with a `push_error` stays for the next time.
+    /// Pushes the workspaces of [`Self::unpushed`]. Deletes those that were pushed, or that a server has
+    /// refused for longer than files are kept. Returns each dispatch with its snapshot. Others with a
+    /// `push_error` stay for the next time.
     pub async fn rescue_unpushed(&self, message: &CommitMessage) -> Vec<(String, Snapshot)> {
         let mut rescued = Vec::new();
         for workspace in self.unpushed().await {
