@@ -30,7 +30,7 @@ use crate::workspace::{
 /// nothing, so that work that could not be pushed stays for [`super::Workspaces::unpushed`].
 #[derive(Debug)]
 pub struct Workspace {
-    held: LockedWorkspace,
+    locked: LockedWorkspace,
     dispatch: String,
     tree: PathBuf,
     ports: Option<Ports>,
@@ -68,10 +68,10 @@ struct Repository {
 }
 
 impl Workspace {
-    pub(super) fn scratch(dispatch: &str, held: LockedWorkspace) -> Self {
+    pub(super) fn scratch(dispatch: &str, locked: LockedWorkspace) -> Self {
         Self {
-            tree: held.folders().tree(),
-            held: held.stay(),
+            tree: locked.folders().tree(),
+            locked: locked.stay(),
             dispatch: dispatch.to_owned(),
             ports: ports(),
             repository: None,
@@ -91,25 +91,25 @@ impl Workspace {
         }
     }
 
-    pub(super) fn dir(dispatch: &str, held: LockedWorkspace, dir: OpenDir) -> Self {
+    pub(super) fn dir(dispatch: &str, locked: LockedWorkspace, dir: OpenDir) -> Self {
         Self {
             tree: dir.path().to_owned(),
             dir: Some(dir),
-            ..Self::scratch(dispatch, held)
+            ..Self::scratch(dispatch, locked)
         }
     }
 
-    pub(super) fn git(record: &Record, order: &GitOrder, begun: StartPoint, held: LockedWorkspace) -> Self {
+    pub(super) fn git(record: &Record, order: &GitOrder, start_point: StartPoint, locked: LockedWorkspace) -> Self {
         let repository = Repository {
-            git: begun.git,
+            git: start_point.git,
             order: order.clone(),
             purpose: record.purpose,
-            start: begun.start,
-            branch: begun.branch,
+            start: start_point.start,
+            branch: start_point.branch,
         };
         Self {
             repository: Some(repository),
-            ..Self::scratch(&record.dispatch, held)
+            ..Self::scratch(&record.dispatch, locked)
         }
     }
 
@@ -124,17 +124,17 @@ impl Workspace {
 
     /// An empty folder for the agent's `HOME`.
     pub fn home(&self) -> PathBuf {
-        self.held.folders().home()
+        self.locked.folders().home()
     }
 
     /// An empty folder for temporary files.
     pub fn tmp(&self) -> PathBuf {
-        self.held.folders().tmp()
+        self.locked.folders().tmp()
     }
 
     /// The folder that contains only this session's files.
     pub fn session_folder(&self) -> PathBuf {
-        self.held.folders().agent.clone()
+        self.locked.folders().agent.clone()
     }
 
     /// The folders outside the agent's reach from which its clone and those of submodules borrow objects. A
@@ -143,7 +143,7 @@ impl Workspace {
         let Some(repository) = &self.repository else {
             return Vec::new();
         };
-        let submodules = submodules::of(self.held.folders()).unwrap_or_default();
+        let submodules = submodules::of(self.locked.folders()).unwrap_or_default();
         let dirs = submodules.into_iter().map(|submodule| submodule.dir);
         let mut found: Vec<PathBuf> = Vec::new();
         for dir in [repository.git.dir().to_owned()].into_iter().chain(dirs) {
@@ -172,7 +172,7 @@ impl Workspace {
         let Repository {
             git, order, start, ..
         } = repository;
-        let shelf = Shelf::new(self.held.folders().data(), order);
+        let shelf = Shelf::new(self.locked.folders().data(), order);
         cache::warm::restore(git, &shelf, (order, start), settings).await;
         let origin = match settings.caches.is_empty() {
             true => Origin::Attempt,
@@ -209,7 +209,7 @@ impl Workspace {
         CommandContext {
             tree: &self.tree,
             objects,
-            folders: self.held.folders(),
+            folders: self.locked.folders(),
             by_shared_paths: false,
             ports: self.ports.as_ref(),
             purpose,
@@ -288,7 +288,7 @@ impl Workspace {
     }
 
     async fn keep(&self, days: u32) -> Option<LeftoverFiles> {
-        let data = self.held.folders().data().to_owned();
+        let data = self.locked.folders().data().to_owned();
         let (dispatch, tree) = (self.dispatch.clone(), self.tree.clone());
         let kept = tokio::task::spawn_blocking(move || leftovers::keep(&data, &dispatch, &tree, days));
         kept.await.ok().flatten()
@@ -309,7 +309,7 @@ impl Workspace {
     /// `days` ago. Nobody changed the rule in that time, and the folder would otherwise stay for ever.
     pub fn is_given_up(&self, days: u32) -> bool {
         let longest = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
-        self.refused.load(Ordering::Relaxed) && self.held.folders().recorded() >= longest
+        self.refused.load(Ordering::Relaxed) && self.locked.folders().record_age() >= longest
     }
 
     async fn finish_in(
@@ -325,7 +325,7 @@ impl Workspace {
             start,
             branch,
         } = repository;
-        let staged = snapshot::stage(git, &order.base, start, self.held.folders()).await?;
+        let staged = snapshot::stage(git, &order.base, start, self.locked.folders()).await?;
         staged.describe(snapshot);
         if *purpose == Purpose::ThrowAway {
             return Ok(());
@@ -344,7 +344,7 @@ impl Workspace {
             known: known.into_iter().flatten().collect(),
         };
         if staged.changed.is_empty() && !self.pushes_empty.load(Ordering::Relaxed) {
-            snapshot.strays = orphan_commits::push(git, &attempt, self.held.folders()).await;
+            snapshot.strays = orphan_commits::push(git, &attempt, self.locked.folders()).await;
             if snapshot.strays.is_empty() {
                 return Ok(());
             }
@@ -366,7 +366,7 @@ impl Workspace {
         faults::point("snapshot.after_push");
         snapshot.pushed_ref = Some(order.attempt_ref.clone());
         if snapshot.strays.is_empty() {
-            snapshot.strays = orphan_commits::push(git, &attempt, self.held.folders()).await;
+            snapshot.strays = orphan_commits::push(git, &attempt, self.locked.folders()).await;
         }
         if !snapshot.is_pushed() {
             return Ok(());
@@ -390,7 +390,7 @@ impl Workspace {
         let Repository {
             git, order, start, ..
         } = repository;
-        let record = self.held.folders().read()?;
+        let record = self.locked.folders().read()?;
         if let Some(commit) = record.and_then(|record| record.state.commit_of(tree)) {
             return Ok(commit);
         }
@@ -408,7 +408,7 @@ impl Workspace {
     }
 
     fn write_state(&self, repository: &Repository, state: State) -> Result<(), WorkspaceError> {
-        self.held.folders().write(&Record {
+        self.locked.folders().write(&Record {
             dispatch: self.dispatch.clone(),
             order: WorkspaceOrder::Git(repository.order.clone()),
             purpose: repository.purpose,
@@ -425,7 +425,7 @@ impl Workspace {
         let Some(Repository { git, start, .. }) = &self.repository else {
             return Ok(Vec::new());
         };
-        quarantine_tree(self.held.folders())?;
+        quarantine_tree(self.locked.folders())?;
         git.run("update-index")
             .args(["-q", "--refresh"])
             .accept(&[0, 1])
@@ -444,13 +444,7 @@ impl Workspace {
             ])
             .output()
             .await?;
-        let paths = changed
-            .stdout
-            .split(|byte| *byte == 0)
-            .filter(|path| !path.is_empty());
-        Ok(paths
-            .map(|path| String::from_utf8_lossy(path).into_owned())
-            .collect())
+        Ok(changed.parts())
     }
 
     /// Deletes the workspace, pushed or not.
@@ -458,7 +452,7 @@ impl Workspace {
     /// # Errors
     /// When part of it can't be deleted.
     pub async fn remove(self) -> Result<(), WorkspaceError> {
-        self.held.remove().await
+        self.locked.remove().await
     }
 }
 

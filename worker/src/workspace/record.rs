@@ -148,7 +148,7 @@ impl Folders {
     }
 
     /// Time since an entry was last made or removed in the worker's folder.
-    pub(super) fn age(&self) -> Option<Duration> {
+    pub(super) fn idle_time(&self) -> Option<Duration> {
         fs::metadata(&self.worker)
             .and_then(|folder| folder.modified())
             .ok()?
@@ -157,7 +157,7 @@ impl Folders {
     }
 
     /// Time since the record was last written; zero when unknown.
-    pub(super) fn recorded(&self) -> Duration {
+    pub(super) fn record_age(&self) -> Duration {
         let written = fs::metadata(self.file()).and_then(|file| file.modified());
         written
             .ok()
@@ -302,10 +302,10 @@ mod tests {
     fn a_workspace_belongs_to_one_process_at_a_time() {
         let data = tempfile::tempdir().unwrap();
         let folders = Folders::new(data.path(), "d-1").unwrap();
-        let held = folders.lock().unwrap();
-        assert!(held.is_some());
+        let lock = folders.lock().unwrap();
+        assert!(lock.is_some());
         assert!(folders.lock().unwrap().is_none());
-        drop(held);
+        drop(lock);
         assert!(folders.lock().unwrap().is_some());
     }
 

@@ -106,13 +106,13 @@ impl Workspaces {
         let busy = || WorkspaceError::Busy {
             dispatch: dispatch.to_owned(),
         };
-        let held = LockedWorkspace::take(self.folders(dispatch)?)?.ok_or_else(busy)?;
-        let folders = held.folders();
+        let locked = LockedWorkspace::take(self.folders(dispatch)?)?.ok_or_else(busy)?;
+        let folders = locked.folders();
         if folders
             .read()?
             .is_some_and(|record| record.holds_work().is_some())
         {
-            held.stay();
+            locked.stay();
             return Err(busy());
         }
         folders.clear()?;
@@ -124,7 +124,7 @@ impl Workspaces {
             state: State::Preparing,
         };
         folders.write(&record)?;
-        Ok((held, record))
+        Ok((locked, record))
     }
 
     pub(super) fn folders(&self, dispatch: &str) -> Result<Folders, WorkspaceError> {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::files::{away, caches, folders_in};
+use super::files::{caches, delete, folders_in};
 use crate::disk::{bytes_on_disk, used_bytes};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::locked::LockedWorkspace;
@@ -20,7 +20,7 @@ use crate::workspace::{
 
 /// How long a mirror stays after its last use, whatever the budget: a process that fetched may be about to
 /// borrow.
-const MIRROR_REST: Duration = Duration::from_secs(3_600);
+const MIRROR_GRACE: Duration = Duration::from_secs(3_600);
 
 /// Data that may be removed: it is reproducible, or was kept only for a while.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ enum Kind {
     Cache,
     Mirror,
     /// Leftovers of a session without a repository, of any age.
-    Kept,
+    Leftovers,
 }
 
 impl Workspaces {
@@ -111,7 +111,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The names of mirrors that a workspace borrows from, or is about to.
-fn lent(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
+fn borrowed_mirrors(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
     let mut in_use = BTreeSet::new();
     for (_, folders, record) in recorded {
         if let ralph_shared::wire::WorkspaceOrder::Git(order) = &record.order {
@@ -123,13 +123,13 @@ fn lent(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
     in_use
 }
 
-fn has_rested(mirror: &Spare) -> bool {
-    mirror.used.elapsed().is_ok_and(|rest| rest > MIRROR_REST)
+fn is_past_grace(mirror: &Spare) -> bool {
+    mirror.used.elapsed().is_ok_and(|rest| rest > MIRROR_GRACE)
 }
 
 fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
     let recorded = recorded(data)?;
-    let in_use = lent(&recorded);
+    let in_use = borrowed_mirrors(&recorded);
     let mut spare = Vec::new();
     for (path, _, record) in recorded {
         if let State::Pushed { .. } = record.state {
@@ -137,10 +137,10 @@ fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
         }
     }
     spare.extend(caches(data).filter_map(|path| of(Kind::Cache, path)));
-    spare.extend(folders_in(&record::leftovers(data)).filter_map(|path| of(Kind::Kept, path)));
+    spare.extend(folders_in(&record::leftovers(data)).filter_map(|path| of(Kind::Leftovers, path)));
     for path in folders_in(&record::mirrors(data)) {
         let name = name_of(&path);
-        let mirror = of(Kind::Mirror, path).filter(has_rested);
+        let mirror = of(Kind::Mirror, path).filter(is_past_grace);
         spare.extend(mirror.filter(|_| !name.contains('.') && !in_use.contains(&name)));
     }
     Ok(spare)
@@ -150,7 +150,7 @@ fn of(kind: Kind, path: PathBuf) -> Option<Spare> {
     let touched = match kind {
         Kind::Mirror => path.with_extension("lock"),
         Kind::Workspace => path.join("workspace.json"),
-        Kind::Cache | Kind::Kept => path.clone(),
+        Kind::Cache | Kind::Leftovers => path.clone(),
     };
     let used = fs::metadata(touched).ok()?.modified().ok()?;
     Some(Spare { used, kind, path })
@@ -161,30 +161,30 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
     match kind {
         Kind::Workspace => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let Some(held) = LockedWorkspace::take(Folders::new(data, &name)?)? else {
+            let Some(locked) = LockedWorkspace::take(Folders::new(data, &name)?)? else {
                 return Ok(false);
             };
             // Read again under the lock: the state may have changed since.
-            let pushed = held
+            let pushed = locked
                 .folders()
                 .read()?
                 .is_some_and(|record| matches!(record.state, State::Pushed { .. }));
-            let removed = if pushed { held.folders().remove() } else { Ok(()) };
-            drop(held.stay());
+            let removed = if pushed { locked.folders().remove() } else { Ok(()) };
+            drop(locked.stay());
             removed.map(|()| pushed)
         }
-        Kind::Cache | Kind::Kept => away(path),
+        Kind::Cache | Kind::Leftovers => delete(path),
         Kind::Mirror => {
             let Some(_lock) = mirror::try_lock(path)? else {
                 return Ok(false);
             };
             // It may have been used since the first look. A process about to use it already has a record, and
             // waits for the lock.
-            let rested = of(Kind::Mirror, path.to_owned()).is_some_and(|mirror| has_rested(&mirror));
-            if !rested || lent(&recorded(data)?).contains(&name_of(path)) {
+            let idle = of(Kind::Mirror, path.to_owned()).is_some_and(|mirror| is_past_grace(&mirror));
+            if !idle || borrowed_mirrors(&recorded(data)?).contains(&name_of(path)) {
                 return Ok(false);
             }
-            away(path)
+            delete(path)
         }
     }
 }
@@ -206,7 +206,7 @@ mod tests {
         let lock = fs::File::create(mirror.with_extension("lock")).unwrap();
         let remove = || remove(data.path(), Kind::Mirror, &mirror).unwrap();
         assert!(!remove(), "its last use was just now");
-        lock.set_modified(SystemTime::now() - 2 * MIRROR_REST).unwrap();
+        lock.set_modified(SystemTime::now() - 2 * MIRROR_GRACE).unwrap();
         let folders = Folders::new(data.path(), "d-1").unwrap();
         folders.make().unwrap();
         let order = serde_json::json!({

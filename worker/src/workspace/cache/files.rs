@@ -21,7 +21,7 @@ pub(super) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<>
 }
 
 /// Renames the folder before deleting it, so that nobody finds half of it.
-pub(super) fn away(path: &Path) -> Result<bool, WorkspaceError> {
+pub(super) fn delete(path: &Path) -> Result<bool, WorkspaceError> {
     let gone = path.with_extension("gone");
     modes::remove_tree(&gone).map_err(WorkspaceError::io("remove", &gone))?;
     fs::rename(path, &gone).map_err(WorkspaceError::io("move away", path))?;

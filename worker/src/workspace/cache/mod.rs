@@ -2,10 +2,8 @@
 //! file (`[workspace.caches]`).
 //!
 //! ```text
-//! caches/REPOSITORY/base/NAME-KEY             filled in a checkout of a feature's base, whose last commit is
-//! a person's
-//! caches/REPOSITORY/FEATURE-BRANCH/NAME-KEY   filled in a checkout of landed work of that branch or of its
-//! base branch
+//! caches/REPOSITORY/base/NAME-KEY             filled in a checkout of a feature's base without agents' commits
+//! caches/REPOSITORY/FEATURE-BRANCH/NAME-KEY   filled in a checkout of work landed on that branch or its base
 //! ```
 //!
 //! An attempt works on a copy. The files in the checkout decide what the commands write into a cache. So an
@@ -223,14 +221,8 @@ async fn keep(tree: &Path, path: &Path, place: &Path) -> Result<(), WorkspaceErr
 
 /// Deletes incomplete copies of dead processes. The caller must be sure that nobody prepares a checkout.
 pub(super) fn delete_halves(data: &Path) {
-    let folders = |folder: PathBuf| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path())
-    };
-    let whose = folders(record::caches(data)).flat_map(folders);
     // The name of a complete entry has no dot.
-    let halves = whose.flat_map(folders).filter(|path| path.extension().is_some());
-    for half in halves {
+    for half in files::caches(data).filter(|path| path.extension().is_some()) {
         if let Err(error) = modes::remove_tree(&half) {
             tracing::warn!(cache = %half.display(), %error, "failed to delete an incomplete cache");
         }

@@ -16,15 +16,15 @@ use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{clone::mirror, record};
 
 /// Data without use for this long is removed.
-const REST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const UNUSED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The same for build output, which is large and which the next gate makes anew.
-const WARM_REST: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+const WARM_UNUSED_FOR: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// Most caches removed in one call.
-const MOST_CACHES: usize = 100;
+const MAX_CACHES: usize = 100;
 /// Most refs deleted per mirror in one call.
-const MOST_REFS: usize = 10_000;
+const MAX_REFS: usize = 10_000;
 /// Longest git run in one mirror.
-const LONGEST: Duration = Duration::from_secs(5 * 60);
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Counts of removed data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Workspaces {
         let unused = tokio::task::spawn_blocking(move || unused_caches(&data, now)).await;
         for cache in unused.unwrap_or_default() {
             let shown = cache.display().to_string();
-            match tokio::task::spawn_blocking(move || files::away(&cache)).await {
+            match tokio::task::spawn_blocking(move || files::delete(&cache)).await {
                 Ok(Ok(_)) => forgotten.caches += 1,
                 Ok(Err(error)) => {
                     tracing::warn!(cache = shown, %error, "an unused cache could not be removed")
@@ -77,7 +77,7 @@ impl Workspaces {
         };
         mirror::clean(mirror)?;
         let git = self.git_in(mirror.to_owned());
-        let most = format!("--count={MOST_REFS}");
+        let most = format!("--count={MAX_REFS}");
         let options = [
             "--sort=committerdate",
             "--format=%(committerdate:unix) %(refname)",
@@ -85,7 +85,7 @@ impl Workspaces {
             REFS,
             BRANCHES,
         ];
-        let listed = git.run("for-each-ref").args(options).gently_within(LONGEST);
+        let listed = git.run("for-each-ref").args(options).gently_within(TIMEOUT);
         let listed = listed.output().await?.text();
         // Read under the lock: every process that fetches already has a record.
         let named = named(self.data())?;
@@ -93,7 +93,7 @@ impl Workspaces {
         let old: Vec<String> = old.map(|name| format!("delete {name}\n")).collect();
         if !old.is_empty() {
             let deleted = git.run("update-ref").args(["--stdin"]).input(old.concat());
-            deleted.gently_within(LONGEST).output().await?;
+            deleted.gently_within(TIMEOUT).output().await?;
         }
         Ok(old.len())
     }
@@ -104,10 +104,10 @@ fn unused_caches(data: &Path, now: SystemTime) -> Vec<PathBuf> {
         // An incomplete copy may have its source's times.
         let is_whole = path.extension().is_none();
         let used = fs::metadata(path).and_then(|found| found.modified());
-        let most = if warm::is_entry(path) { WARM_REST } else { REST };
+        let most = if warm::is_entry(path) { WARM_UNUSED_FOR } else { UNUSED_FOR };
         is_whole && used.is_ok_and(|used| now.duration_since(used).is_ok_and(|rest| rest > most))
     };
-    files::caches(data).filter(is_unused).take(MOST_CACHES).collect()
+    files::caches(data).filter(is_unused).take(MAX_CACHES).collect()
 }
 
 /// The refs named in orders of workspaces.
@@ -122,9 +122,9 @@ fn named(data: &Path) -> Result<BTreeSet<String>, WorkspaceError> {
     Ok(named)
 }
 
-/// The refs of `<seconds> <name>` lines whose commits are older than [`REST`].
+/// The refs of `<seconds> <name>` lines whose commits are older than [`UNUSED_FOR`].
 fn old(listed: &str, now: SystemTime) -> impl Iterator<Item = &str> {
-    let since = now.checked_sub(REST).unwrap_or(UNIX_EPOCH);
+    let since = now.checked_sub(UNUSED_FOR).unwrap_or(UNIX_EPOCH);
     let since = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     listed.lines().filter_map(move |line| {
         let (made, name) = line.split_once(' ')?;

@@ -2,8 +2,7 @@
 //! changes (`[workspace] warm`).
 //!
 //! ```text
-//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-TREE/{0,1,…}   folders of the checkout in which the gate
-//! passed on TREE
+//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-TREE/{0,1,…}   folders of a checkout that passed the gate
 //!                                                  /index.json
 //! ```
 //!
@@ -103,8 +102,8 @@ async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) ->
             path.file_name().is_some_and(is_warm_name) && !is_cached(path) && inside(tree, path).is_some()
         })
         .collect();
-    let held: u64 = folders.iter().map(|folder| used_bytes(&tree.join(folder))).sum();
-    if folders.is_empty() || held > settings.warm.most_bytes {
+    let size_bytes: u64 = folders.iter().map(|folder| used_bytes(&tree.join(folder))).sum();
+    if folders.is_empty() || size_bytes > settings.warm.most_bytes {
         return Ok(());
     }
     let changed = changed_files(git).await?;
@@ -136,7 +135,7 @@ async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) ->
     record::make_private(shelf)?;
     move_into(tree, &index, &place).map_err(WorkspaceError::io("keep build output in", &place))?;
     for old in entries(shelf).into_iter().skip(ENTRIES) {
-        files::away(&old)?;
+        files::delete(&old)?;
     }
     Ok(())
 }

@@ -18,9 +18,9 @@ use crate::workspace::record;
 use crate::workspace::workspaces::Workspaces;
 
 /// Longest git run while packing one mirror.
-const LONGEST: Duration = Duration::from_secs(5 * 60);
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// Pause after a mirror could not be packed.
-const REST: Duration = Duration::from_secs(24 * 60 * 60);
+const RETRY_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 /// File in a mirror whose modification time is the last failure.
 const FAILED: &str = "ralph-not-packed";
 
@@ -74,12 +74,12 @@ async fn pack(git: &Git) -> Result<bool, WorkspaceError> {
     git.run("repack")
         .args(["-d", "-l", "-q", "-n", "--geometric=2", "--no-write-bitmap-index"])
         .args(["--threads=1", "--window-memory=256m"])
-        .gently_within(LONGEST)
+        .gently_within(TIMEOUT)
         .output()
         .await?;
     git.run("pack-refs")
         .args(["--all"])
-        .gently_within(LONGEST)
+        .gently_within(TIMEOUT)
         .output()
         .await?;
     tracing::info!(mirror = %dir.display(), "packed a mirror");
@@ -97,10 +97,10 @@ fn due(mirrors: &Path, most: Untidy) -> Vec<PathBuf> {
 fn is_due(mirror: &Path, most: Untidy) -> bool {
     let objects = mirror.join("objects");
     let failed = fs::metadata(mirror.join(FAILED)).and_then(|noted| noted.modified());
-    let rests = failed.is_ok_and(|at| at.elapsed().is_ok_and(|since| since < REST));
+    let is_paused = failed.is_ok_and(|at| at.elapsed().is_ok_and(|since| since < RETRY_PAUSE));
     // Git can't roll up partial packs. Objects borrowed from a broken mirror go when that mirror is deleted.
     let can_pack = mirror.join("HEAD").exists()
-        && !rests
+        && !is_paused
         && !gitdir::is_partial(&objects)
         && gitdir::lender(mirror).is_none();
     can_pack && (packs(&objects) > most.packs || has_loose(&objects, most.loose))

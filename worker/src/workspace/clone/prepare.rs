@@ -47,11 +47,11 @@ impl Workspaces {
         purpose: Purpose,
     ) -> Result<Workspace, WorkspaceError> {
         self.make_room().await?;
-        let (held, record) = self.take(dispatch, order, purpose)?;
+        let (locked, record) = self.take(dispatch, order, purpose)?;
         let order = match order {
             WorkspaceOrder::Git(order) => order,
             WorkspaceOrder::Scratch => {
-                let workspace = Workspace::scratch(dispatch, held);
+                let workspace = Workspace::scratch(dispatch, locked);
                 return Ok(match purpose {
                     Purpose::Work => workspace.keep_files_for(self.settings().keep_files_days),
                     Purpose::ThrowAway => workspace,
@@ -59,13 +59,13 @@ impl Workspaces {
             }
             WorkspaceOrder::Dir(order) => {
                 let dir = self.open_dir(dispatch, order).await?;
-                return Ok(Workspace::dir(dispatch, held, dir));
+                return Ok(Workspace::dir(dispatch, locked, dir));
             }
         };
-        match self.clone_for(held.folders(), record, order).await {
-            Ok((record, begun)) => Ok(Workspace::git(&record, order, begun, held)),
+        match self.clone_for(locked.folders(), record, order).await {
+            Ok((record, start_point)) => Ok(Workspace::git(&record, order, start_point, locked)),
             Err(error) => {
-                if let Err(error) = held.remove().await {
+                if let Err(error) = locked.remove().await {
                     tracing::warn!(%dispatch, %error, "failed to delete a workspace");
                 }
                 Err(error)

@@ -376,6 +376,12 @@ impl Output {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
+    /// The NUL-terminated parts of the output, lossily as UTF-8.
+    pub(super) fn parts(&self) -> Vec<String> {
+        let parts = self.stdout.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+        parts.map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+    }
+
     /// The output as one word: an object id, say.
     pub(super) fn word(&self) -> String {
         self.text().trim().to_owned()

@@ -238,10 +238,8 @@ impl CappedOutput {
 
     fn tail(limit: usize) -> Self {
         Self {
-            bytes: Vec::new(),
-            limit,
             end: true,
-            is_cut: false,
+            ..Self::head(limit)
         }
     }
 
@@ -260,9 +258,9 @@ impl CappedOutput {
             self.bytes.drain(..excess);
             self.is_cut |= excess > 0;
         } else {
-            let room = self.limit - self.bytes.len();
-            self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            self.is_cut |= bytes.len() > room;
+            let space = self.limit - self.bytes.len();
+            self.bytes.extend_from_slice(&bytes[..bytes.len().min(space)]);
+            self.is_cut |= bytes.len() > space;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Kinds of trouble with a remote, as far as they need different advice.
+/// Kinds of trouble with a remote, as far as they need different advice (issue text 4, remotes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// The credentials are missing, wrong or not enough.

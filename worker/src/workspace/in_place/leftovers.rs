@@ -12,21 +12,18 @@ use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{record, snapshot::modes};
 
 /// Largest size kept per session: small results, not build output or downloads. Bytes.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// Most sessions with kept files; the oldest are removed first.
-const MOST_SESSIONS: usize = 1_000;
+const MAX_SESSIONS: usize = 1_000;
 /// Most files named in a report.
-const NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 /// Most files from which the named ones are chosen.
-const LISTED: usize = 10_000;
+const MAX_LISTED: usize = 10_000;
 
 impl Workspaces {
     /// Deletes leftovers that have expired or exceed the limit of sessions.
     pub async fn delete_expired(&self) {
-        let (kept, days) = (record::leftovers(self.data()), self.settings().keep_files_days);
-        let deleted =
-            tokio::task::spawn_blocking(move || delete_expired(&kept, days, MOST_SESSIONS, SystemTime::now()));
-        let _ = deleted.await;
+        self.delete_old(record::leftovers(self.data()), MAX_SESSIONS).await;
     }
 
     /// Deletes expired entries of `folder`, and the oldest beyond `most`.
@@ -52,7 +49,7 @@ pub(in crate::workspace) fn keep(
     let _ = modes::open_up(folder);
     let mut left = list_leftovers(folder)?;
     left.days = days;
-    let stays = days > 0 && left.bytes <= MOST_BYTES;
+    let stays = days > 0 && left.bytes <= MAX_BYTES;
     if stays && (was_kept || move_away(tree, &place)) {
         left.path = Some(place.to_string_lossy().into_owned());
     }
@@ -69,7 +66,7 @@ fn list_leftovers(folder: &Path) -> Option<LeftoverFiles> {
         }
         left.files += 1;
         left.bytes += metadata.len();
-        if left.named.len() < LISTED {
+        if left.named.len() < MAX_LISTED {
             let name = path.strip_prefix(folder).unwrap_or(path);
             left.named.push(LeftoverFile {
                 path: name.to_string_lossy().into_owned(),
@@ -78,7 +75,7 @@ fn list_leftovers(folder: &Path) -> Option<LeftoverFiles> {
         }
     });
     left.named.sort_by(|a, b| a.path.cmp(&b.path));
-    left.named.truncate(NAMED);
+    left.named.truncate(MAX_NAMED);
     (left.files > 0).then_some(left)
 }
 
@@ -148,14 +145,14 @@ mod tests {
         delete_expired(
             &record::leftovers(data.path()),
             7,
-            MOST_SESSIONS,
+            MAX_SESSIONS,
             SystemTime::now() + 6 * day,
         );
         assert!(place.exists());
         delete_expired(
             &record::leftovers(data.path()),
             7,
-            MOST_SESSIONS,
+            MAX_SESSIONS,
             SystemTime::now() + 7 * day,
         );
         assert!(!place.exists());
@@ -170,7 +167,7 @@ mod tests {
         let left = keep(data.path(), "d-1", &tree, 0).unwrap();
         assert_eq!((left.path, left.files), (None, 1));
         let large = File::create(tree.join("large")).unwrap();
-        large.set_len(MOST_BYTES).unwrap();
+        large.set_len(MAX_BYTES).unwrap();
         let left = keep(data.path(), "d-1", &tree, 7).unwrap();
         assert_eq!((left.path, left.files), (None, 2));
         assert!(tree.exists());

@@ -82,11 +82,11 @@ impl Workspaces {
         };
         let workspace = WorkspaceOrder::Git(git.clone());
         let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
-        let held = match taken {
-            Ok((held, _)) => held,
+        let locked = match taken {
+            Ok((locked, _)) => locked,
             Err(error) => return failed(error).into(),
         };
-        let site = Site::new(self, held.folders(), git);
+        let site = Site::new(self, locked.folders(), git);
         let integration = Integration {
             site,
             order,
@@ -98,7 +98,7 @@ impl Workspaces {
             .gated
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = held.remove().await {
+        if let Err(error) = locked.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
         }
         IntegrationReport { end, gated, steps }
@@ -266,18 +266,14 @@ impl Integration<'_> {
             ])
             .args(patterns)
             .output()
-            .await?
-            .stdout;
-        let paths = named.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        Ok(paths
-            .map(|path| String::from_utf8_lossy(path).into_owned())
-            .collect())
+            .await?;
+        Ok(named.parts())
     }
 
     /// Whether the rebased attempt makes the same change as the judged one.
     async fn is_same_patch(&self, decided: &Decided) -> Result<bool, WorkspaceError> {
         let onto = land::expected(decided).unwrap_or(&self.site.git_order.base);
-        Ok(patch::survives(&self.site.git, &self.order.commit, onto, &decided.new).await?)
+        Ok(patch::is_same_change(&self.site.git, &self.order.commit, onto, &decided.new).await?)
     }
 
     /// Fetches and rebases, and repeats that once with a recreated mirror if objects are broken.

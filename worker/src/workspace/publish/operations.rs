@@ -49,18 +49,18 @@ impl Workspaces {
         };
         let workspace = WorkspaceOrder::Git(git.clone());
         let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
-        let held = match taken {
-            Ok((held, _)) => held,
+        let locked = match taken {
+            Ok((locked, _)) => locked,
             Err(error) => return failed(error).into(),
         };
-        let site = Site::new(self, held.folders(), git);
+        let site = Site::new(self, locked.folders(), git);
         let running = Operation { site, order };
         let ended = running.run(decide, &mut end).await.unwrap_or_else(failed);
         let report = IntegrationReport {
             steps: running.site.take_times(),
             ..running.named(ended).into()
         };
-        if let Err(error) = held.remove().await {
+        if let Err(error) = locked.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of a git operation");
         }
         report
@@ -294,7 +294,7 @@ impl Operation<'_> {
     }
 
     async fn update(&self, branch: &str) -> Result<Planned, WorkspaceError> {
-        let [head, base, begun] = self.heads(branch).await?;
+        let [head, base, feature_base] = self.heads(branch).await?;
         let git = &self.site.git;
         let Some(base) = base else {
             return Ok(self.no_branch(branch));
@@ -305,7 +305,7 @@ impl Operation<'_> {
         };
         if !was_merged
             && let Some(message) =
-                branch::objection(git, self.site.git_order, head.as_deref(), begun.as_deref()).await?
+                branch::objection(git, self.site.git_order, head.as_deref(), feature_base.as_deref()).await?
         {
             return Ok(failed(message));
         }

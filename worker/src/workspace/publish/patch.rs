@@ -20,7 +20,7 @@ type Change = (Vec<u8>, Vec<u8>);
 
 /// Whether the change of `judged` since its merge base with `onto` equals the change from `onto` to
 /// `rebased`.
-pub(in crate::workspace) async fn survives(
+pub(in crate::workspace) async fn is_same_change(
     git: &Git,
     judged: &str,
     onto: &str,
@@ -97,11 +97,11 @@ pub(in crate::workspace) async fn patch_id(
     if patch.len() > PATCH_BYTES {
         return Ok(None);
     }
-    let said = git
+    let output = git
         .run("patch-id")
         .args(["--stable"])
         .input(patch)
         .output()
         .await?;
-    Ok(said.text().split_whitespace().next().map(str::to_owned))
+    Ok(output.text().split_whitespace().next().map(str::to_owned))
 }

@@ -1,6 +1,7 @@
 //! Removes expired attempt refs from the remote, and verifies the removal by listing the remote's refs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use ralph_shared::attempts::{self, BRANCHES, REFS};
 use ralph_shared::wire::ORPHANS_SUFFIX;
@@ -33,10 +34,7 @@ impl Workspaces {
             .await
             .unwrap_or_else(|error| Pruned {
                 gone: Vec::new(),
-                error: Some(format!(
-                    "failed to remove branches of attempts from {}: {error}",
-                    address::public(repository)
-                )),
+                error: Some(removal_failed(repository, error)),
             })
     }
 
@@ -74,14 +72,16 @@ impl Workspaces {
             .filter(|name| attempts::below(name).is_some_and(|below| !left_of.contains(below)));
         Ok(Pruned {
             gone: gone.cloned().collect(),
-            error: failed.filter(|_| !left.is_empty()).map(|error| {
-                format!(
-                    "failed to remove branches of attempts from {}: {error}",
-                    address::public(repository)
-                )
-            }),
+            error: failed
+                .filter(|_| !left.is_empty())
+                .map(|error| removal_failed(repository, error)),
         })
     }
+}
+
+fn removal_failed(repository: &str, error: impl fmt::Display) -> String {
+    let address = address::public(repository);
+    format!("failed to remove branches of attempts from {address}: {error}")
 }
 
 /// Refuses names that are no attempt's: no other ref is ever removed or moved.

@@ -166,12 +166,9 @@ pub(in crate::workspace) async fn unresolved(
         new,
     ];
     let changed = git.run("diff-tree").args(options).output().await?;
-    let paths = changed.stdout.split(|byte| *byte == 0);
-    Ok(paths
-        .filter(|path| !path.is_empty())
-        .take(NAMED_PATHS)
-        .map(|path| String::from_utf8_lossy(path).into_owned())
-        .collect())
+    let mut paths = changed.parts();
+    paths.truncate(NAMED_PATHS);
+    Ok(paths)
 }
 
 pub(in crate::workspace) async fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {
@@ -196,6 +193,13 @@ pub(in crate::workspace) async fn is_empty(git: &Git, commit: &str) -> Result<bo
         .await?
         .code
         == 0)
+}
+
+/// Whether an object exists here, named as `git rev-parse` takes it.
+pub(in crate::workspace) async fn exists(git: &Git, object: &str) -> Result<bool, GitError> {
+    let options = ["-e", object];
+    let checked = git.run("cat-file").args(options).accept(&[0, 1, 128]);
+    Ok(checked.output().await?.code == 0)
 }
 
 /// Whether `old` is `new` or one of its ancestors; `false` for a missing commit.

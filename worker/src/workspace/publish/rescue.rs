@@ -39,33 +39,33 @@ impl Workspaces {
 
     async fn adopt(&self, dispatch: &str) -> Result<Option<Workspace>, WorkspaceError> {
         let folders = self.folders(dispatch)?;
-        if folders.read()?.is_none() && folders.age().is_none_or(|age| age < UNRECORDED) {
+        if folders.read()?.is_none() && folders.idle_time().is_none_or(|age| age < UNRECORDED) {
             return Ok(None);
         }
-        let Some(held) = LockedWorkspace::take(folders)? else {
+        let Some(locked) = LockedWorkspace::take(folders)? else {
             return Ok(None);
         };
         // A workspace with an unreadable record stays.
-        let held = held.stay();
-        let record = held.folders().read()?;
+        let locked = locked.stay();
+        let record = locked.folders().read()?;
         if record.as_ref().is_some_and(Record::holds_files) {
-            let workspace = Workspace::scratch(dispatch, held);
+            let workspace = Workspace::scratch(dispatch, locked);
             return Ok(Some(workspace.keep_files_for(self.settings().keep_files_days)));
         }
         let work = record
             .as_ref()
             .and_then(|record| Some((record, record.holds_work()?)));
         let Some((record, (order, start))) = work else {
-            held.remove().await?;
+            locked.remove().await?;
             return Ok(None);
         };
-        let git = self.git(held.folders(), order).with_tree(held.folders().tree());
-        let begun = StartPoint {
+        let git = self.git(locked.folders(), order).with_tree(locked.folders().tree());
+        let start_point = StartPoint {
             start: start.to_owned(),
             branch: None,
             git,
         };
-        Ok(Some(Workspace::git(record, order, begun, held)))
+        Ok(Some(Workspace::git(record, order, start_point, locked)))
     }
 
     /// Pushes the workspaces of [`Self::unpushed`]. Deletes those that were pushed, or that a server has

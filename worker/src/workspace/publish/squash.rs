@@ -12,13 +12,7 @@ const COMMITS: usize = 300;
 /// Whether `head` has all changes of `commit` since their merge base: as one patch, or as one patch per
 /// commit.
 pub(in crate::workspace) async fn is_within(git: &Git, commit: &str, head: &str) -> Result<bool, GitError> {
-    let there = git
-        .run("cat-file")
-        .args(["-e", &format!("{commit}^{{commit}}")])
-        .accept(&[0, 1, 128])
-        .output()
-        .await?;
-    if there.code != 0 {
+    if !rebase::exists(git, &format!("{commit}^{{commit}}")).await? {
         return Ok(false);
     }
     let left = git.run("merge-base").args([head, commit]).accept(&[0, 1]);

@@ -10,7 +10,7 @@ use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 
 /// Most findings in a report.
-const MOST: usize = 20;
+const MAX_FINDINGS: usize = 20;
 
 /// Limits above which new files are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,13 +116,8 @@ async fn known(git: &Git, old: &str, folders: &BTreeSet<&str>) -> Result<BTreeSe
         .args(["-d", "-z", "--name-only", "--full-tree", old, "--"])
         .args(folders)
         .output()
-        .await?
-        .text();
-    Ok(listed
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect())
+        .await?;
+    Ok(listed.parts().into_iter().collect())
 }
 
 fn findings(files: &[(&str, u64)], known: &BTreeSet<String>, limits: &BulkLimits) -> Vec<TestChange> {
@@ -151,7 +146,7 @@ fn findings(files: &[(&str, u64)], known: &BTreeSet<String>, limits: &BulkLimits
     if limits.files > 0 && others > limits.files {
         found.push(change(".", format!("{others} new files")));
     }
-    found.truncate(MOST);
+    found.truncate(MAX_FINDINGS);
     found
 }
 

@@ -16,7 +16,7 @@ use crate::workspace::git::Git;
 use crate::workspace::git::trouble::Trouble;
 
 /// Most such files that are stored.
-const MOST: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 
 /// Adds them to the worker's index.
 ///
@@ -43,7 +43,7 @@ pub(in crate::workspace) async fn add(git: &Git) -> Result<(), GitError> {
     let names: Vec<OsString> = at_length(|| {
         let names = listed.split(|byte| *byte == 0).filter(|name| is_in(tree, name));
         names
-            .take(MOST)
+            .take(MAX_FILES)
             .map(|name| OsString::from_vec(name.to_vec()))
             .collect()
     });

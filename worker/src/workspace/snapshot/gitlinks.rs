@@ -15,6 +15,7 @@ use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::address;
 use crate::workspace::git::{Git, REMOTE};
 use crate::workspace::paths::{inside, lexical};
+use crate::workspace::publish::rebase;
 use crate::workspace::record::{self, Folders};
 
 /// Longest file of a git directory that is read.
@@ -136,13 +137,7 @@ async fn check(
         .remote()
         .output()
         .await;
-    let known = git
-        .run("cat-file")
-        .args(["-e", &format!("{head}^{{tree}}")])
-        .accept(&[0, 1, 128])
-        .output()
-        .await?;
-    if known.code != 0 {
+    if !rebase::exists(git, &format!("{head}^{{tree}}")).await? {
         return match fetched {
             Err(error) if error.trouble.is_remote() && !error.words.contains("not our ref") => {
                 Err(error.into())
@@ -152,7 +147,7 @@ async fn check(
     }
     git.run("add").args(["-A", "."]).output().await?;
     let staged = git.run("write-tree").output().await?.word();
-    if staged != crate::workspace::publish::rebase::tree_of(git, head).await? {
+    if staged != rebase::tree_of(git, head).await? {
         return Err(refuse("with changes that are in no commit".to_owned()));
     }
     Ok(())

@@ -27,15 +27,15 @@ use crate::workspace::snapshot::orphan_refs::{NamedCommits, RefSource, named};
 use crate::workspace::snapshot::worktrees::{self, MovedWorktree};
 
 /// Most orphan commits pushed per attempt.
-const MOST: usize = 50;
+const MAX_ORPHANS: usize = 50;
 /// Largest packed size of all their new objects. Bytes.
-const BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Longest time to compute the new objects.
-const TIME: Duration = Duration::from_secs(5 * 60);
+const MAX_TIME: Duration = Duration::from_secs(5 * 60);
 /// Most commits that are checked.
 const MAX_COMMITS: usize = 400;
 /// Most object files that are linked.
-const FILES: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 /// Longest name from an agent that becomes part of a ref name. Bytes.
 const NAME_BYTES: usize = 120;
 
@@ -113,7 +113,7 @@ pub(in crate::workspace) async fn push(
                 .iter()
                 .map(|(linked, parent)| place(linked, parent))
                 .collect();
-            let all = candidates.into_iter().chain(&trees).take(MOST);
+            let all = candidates.into_iter().chain(&trees).take(MAX_ORPHANS);
             let kept = |(place, commit): &(RefSource, String)| OrphanRef {
                 waits,
                 ..orphan(place, commit, Some(error.to_string()))
@@ -135,7 +135,7 @@ fn worktree_parents(
         let commit = branch.map(|(_, commit)| commit.as_str()).or(linked.detached());
         commit.unwrap_or(attempt.start).to_owned()
     };
-    let all = worktrees::of(folders).into_iter().take(MOST);
+    let all = worktrees::of(folders).into_iter().take(MAX_ORPHANS);
     all.map(|linked| {
         let parent = parent(&linked);
         (linked, parent)
@@ -202,7 +202,7 @@ async fn push_orphans(
     }
     let candidates: Vec<&(RefSource, String)> = candidates.iter().copied().chain(&trees).collect();
     let named = candidates.as_slice();
-    let sorted = tokio::time::timeout(TIME, sort(&aside, attempt, &whole, head, named));
+    let sorted = tokio::time::timeout(MAX_TIME, sort(&aside, attempt, &whole, head, named));
     let OrphanSet {
         mut strays,
         to_push,
@@ -210,9 +210,9 @@ async fn push_orphans(
     } = match sorted.await {
         Ok(found) => found?,
         Err(_) => {
-            let limit = TIME.as_secs();
+            let limit = MAX_TIME.as_secs();
             let why = || format!("comparing the commits took over {limit} s");
-            let all = named.iter().take(MOST);
+            let all = named.iter().take(MAX_ORPHANS);
             let timed_out = all.map(|(place, commit)| orphan(place, commit, Some(why())));
             return Ok(timed_out.chain(failed).collect());
         }
@@ -281,7 +281,7 @@ async fn sort(
             found.of.insert(name.clone(), found.strays.len() - 1);
             found.to_push.push((at.id.clone(), name));
         }
-        if found.strays.len() >= 2 * MOST {
+        if found.strays.len() >= 2 * MAX_ORPHANS {
             break;
         }
     }
@@ -290,11 +290,11 @@ async fn sort(
 
 /// Why a commit of this size exceeds the limits, beside `kept` commits of `bytes` in total.
 fn over(kept: usize, bytes: u64, size: u64) -> Option<String> {
-    if kept >= MOST {
-        return Some(format!("an attempt keeps at most {MOST} of these"));
+    if kept >= MAX_ORPHANS {
+        return Some(format!("an attempt keeps at most {MAX_ORPHANS} of these"));
     }
-    let (more, most) = (size >> 20, BYTES >> 20);
-    (size > BYTES - bytes).then(|| format!("it adds {more} MiB, and all of these together may hold {most} MiB"))
+    let (more, most) = (size >> 20, MAX_BYTES >> 20);
+    (size > MAX_BYTES - bytes).then(|| format!("it adds {more} MiB, and all of these together may hold {most} MiB"))
 }
 
 struct OrphanCommit {
@@ -357,7 +357,7 @@ fn link_objects(git: &Git, start: &str, folders: &Folders, dir: &Path) -> io::Re
     let Some(objects) = inside(&folders.tree(), Path::new(".git/objects")) else {
         return Ok(());
     };
-    let mut remaining = FILES;
+    let mut remaining = MAX_FILES;
     for folder in fs::read_dir(&objects)?.flatten() {
         let name = folder.file_name();
         let is_loose = name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit);
@@ -378,7 +378,7 @@ fn link_objects(git: &Git, start: &str, folders: &Folders, dir: &Path) -> io::Re
                 continue;
             }
             remaining = remaining.checked_sub(1).ok_or_else(|| {
-                io::Error::other(format!("the clone has more than {FILES} object files"))
+                io::Error::other(format!("the clone has more than {MAX_FILES} object files"))
             })?;
             fs::hard_link(file.path(), to.join(&name))?;
         }

@@ -135,10 +135,10 @@ fn detached(dir: &Path) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let journal = inside(dir, Path::new("logs")).and_then(|folder| read(&folder.join("HEAD")));
     for line in journal.unwrap_or_default().lines().rev() {
-        let Some((ids, said)) = line.split_once('\t') else {
+        let Some((ids, message)) = line.split_once('\t') else {
             continue;
         };
-        let from = said
+        let from = message
             .strip_prefix(CHECKOUT_PREFIX)
             .and_then(|rest| rest.split(' ').next());
         let id = ids.split(' ').next().filter(|id| address::is_object_id(id));

@@ -10,7 +10,7 @@ use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::folder::Workspace;
 use crate::workspace::git::Git;
 use crate::workspace::git::address;
-use crate::workspace::publish::rebase::is_ancestor;
+use crate::workspace::publish::rebase::{exists, is_ancestor};
 
 /// Limits of knowledge files, since they go in one message: their number, the size of one, and the total
 /// size. Bytes.
@@ -57,13 +57,7 @@ impl Workspace {
 /// Paths that were added, deleted and renamed since the commit `since`, which may be missing here or be on
 /// another branch. Paths that only that branch has don't count as deleted.
 async fn changed(git: &Git, since: &str, scan: &mut RepoScan) -> Result<(), GitError> {
-    let known = git
-        .run("cat-file")
-        .args(["-e", &format!("{since}^{{commit}}")])
-        .accept(&[0, 1, 128])
-        .output()
-        .await?;
-    if known.code != 0 {
+    if !exists(git, &format!("{since}^{{commit}}")).await? {
         return Ok(());
     }
     let changed = git
@@ -225,16 +219,16 @@ async fn knowledge_ids(git: &Git, commit: &str) -> Result<HashMap<String, String
         .accept(&[0, 128])
         .output()
         .await?;
-    let mut held = HashMap::new();
+    let mut ids = HashMap::new();
     for line in listed.stdout.split(|byte| *byte == 0) {
         let line = String::from_utf8_lossy(line);
         if let Some((about, name)) = line.split_once('\t')
             && let Some(id) = about.split_whitespace().nth(2)
         {
-            held.insert(name.to_owned(), id.to_owned());
+            ids.insert(name.to_owned(), id.to_owned());
         }
     }
-    Ok(held)
+    Ok(ids)
 }
 
 /// The Markdown files of the folder and its subfolders, without links and hidden files; none if the path is

@@ -20,7 +20,7 @@ use crate::workspace::{git::address, publish::rebase};
 /// Folder of an agent's clone with its list of work trees.
 const LIST: &str = ".git/worktrees";
 /// Most work trees that are handled.
-const MOST: usize = 1_000;
+const MAX_WORKTREES: usize = 1_000;
 
 /// A work tree that was moved out of the session's tree.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl MovedWorktree {
 /// The clone's administrative folders of additional work trees.
 fn listed(tree: &Path) -> Vec<PathBuf> {
     let list = inside(tree, Path::new(LIST)).and_then(|list| fs::read_dir(list).ok());
-    let entries = list.into_iter().flatten().flatten().take(MOST);
+    let entries = list.into_iter().flatten().flatten().take(MAX_WORKTREES);
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
     folders.sort();
