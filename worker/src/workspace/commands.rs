@@ -31,7 +31,6 @@ const OUTPUT_BYTES: usize = 16 << 10;
 /// Shell script that runs `$2` in the folder `$1`, which exists only inside the sandbox.
 const IN_FOLDER: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
 
-/// A command that didn't succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CommandFailure {
     pub command: String,
@@ -65,7 +64,6 @@ pub(super) const GATE: &str = "RALPH_GATE";
 pub(super) struct CommandsOutcome {
     /// The first failed command.
     pub failure: Option<CommandFailure>,
-    /// The commands that ran.
     pub times: Vec<StepTime>,
 }
 

@@ -40,7 +40,6 @@ pub enum WorkspaceError {
     /// The sandbox of commands can't be set up here.
     #[error("{0}")]
     Sandbox(String),
-    /// The repository has no commits.
     #[error("{address} has no commits yet: push a first commit to it, then retry")]
     EmptyRepository {
         address: String,
@@ -171,7 +170,6 @@ impl WorkspaceError {
     }
 }
 
-/// A git command that failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("`git {command}` failed: {trouble}: {words}; to do: {}", trouble.advice())]
 pub struct GitError {

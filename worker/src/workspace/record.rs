@@ -22,12 +22,10 @@ use super::error::WorkspaceError;
 use crate::home;
 use crate::workspace::snapshot::modes::remove_tree;
 
-/// The folders of one workspace.
 #[derive(Debug, Clone)]
 pub(super) struct Folders {
     /// The agent's folder, removed as a whole.
     pub agent: PathBuf,
-    /// The worker's folder.
     pub worker: PathBuf,
 }
 

@@ -81,7 +81,6 @@ impl Default for Settings {
 /// The default of [`Settings::keep_files_days`].
 pub const KEEP_FILES_DAYS: u32 = 7;
 
-/// A named cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheRule {
     /// `a-z`, `0-9`, `-` and `_`.

@@ -7,7 +7,6 @@ use crate::workspace::error::WorkspaceError;
 use crate::workspace::record;
 use crate::workspace::snapshot::modes;
 
-/// All caches of all repositories.
 pub(super) fn caches(data: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let whose = folders_in(&record::caches(data)).flat_map(|repository| folders_in(&repository));
     whose.flat_map(|whose| folders_in(&whose))

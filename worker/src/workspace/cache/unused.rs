@@ -26,7 +26,6 @@ const MAX_REFS: usize = 10_000;
 /// Longest git run in one mirror.
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// Counts of removed data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forgotten {
     pub caches: usize,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::workspace::git::environment::Identity;
 
-/// A repository's hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum ObjectFormat {
     Sha1,

@@ -28,7 +28,6 @@ const FAILED: &str = "ralph-not-packed";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Untidy {
     pub packs: usize,
-    /// Loose objects.
     pub loose: usize,
 }
 

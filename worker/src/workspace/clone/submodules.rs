@@ -34,12 +34,10 @@ use crate::workspace::{
 /// Deepest nesting of submodules that is followed.
 const NESTING: u32 = 8;
 
-/// A checked-out submodule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::workspace) struct Submodule {
     /// Relative to the tree's root.
     pub path: String,
-    /// The recorded commit.
     pub commit: String,
     /// The repository, with a login if the configuration has one.
     pub address: String,

@@ -56,7 +56,6 @@ pub(in crate::workspace) struct Environment {
     pub variables: Vec<(OsString, OsString)>,
     /// The configured author, or git's identity of this user, if any.
     pub identity: Option<Identity>,
-    /// Whether the user signs commits.
     pub signs: bool,
     /// Whether landed commits are signed off.
     pub sign_off: bool,

@@ -46,9 +46,7 @@ pub enum Trouble {
     /// Two histories have no common commit, or a repository would have to accept a truncated one: one of them
     /// may be a shallow clone's.
     Shallow,
-    /// Git exceeded its time limit.
     TimedOut,
-    /// Anything else.
     Other,
 }
 
@@ -183,7 +181,6 @@ impl Trouble {
         )
     }
 
-    /// Advice for a person.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Authentication => {

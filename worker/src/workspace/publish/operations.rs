@@ -67,7 +67,6 @@ impl Workspaces {
     }
 }
 
-/// One branch operation.
 pub(in crate::workspace) struct Operation<'a> {
     pub(in crate::workspace) site: Site<'a>,
     pub(in crate::workspace) order: &'a GitOperationOrder,

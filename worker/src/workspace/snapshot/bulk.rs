@@ -166,7 +166,6 @@ fn size_in_words(bytes: u64) -> String {
     }
 }
 
-/// A finding in one line.
 pub(in crate::workspace) fn in_words(change: &TestChange) -> String {
     format!("`{}` ({})", change.path, change.lines.join(", "))
 }

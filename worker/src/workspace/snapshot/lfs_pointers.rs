@@ -105,7 +105,6 @@ fn changed(raw: &[u8]) -> Vec<Changed> {
     found
 }
 
-/// The objects that are pointers.
 async fn pointers(git: &Git, ids: Vec<&[u8]>) -> Result<HashSet<Vec<u8>>, GitError> {
     let sizes = git
         .run("cat-file")

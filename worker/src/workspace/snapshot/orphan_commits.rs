@@ -72,11 +72,10 @@ impl RefSource {
 
 /// The attempt that the agent's commits are compared with.
 pub(in crate::workspace) struct Attempt<'a> {
-    /// The attempt's ref (whole name).
+    /// Whole ref name.
     pub name: &'a str,
-    /// The attempt's commit. Hex object id, as all.
+    /// Hex object id, as all.
     pub commit: &'a str,
-    /// The start of the work.
     pub start: &'a str,
     /// Commits known to be at the remote.
     pub known: Vec<&'a str>,

@@ -76,7 +76,6 @@ pub(in crate::workspace) fn of(folders: &Folders) -> Vec<MovedWorktree> {
 }
 
 impl MovedWorktree {
-    /// The checked-out branch.
     pub(in crate::workspace) fn branch(&self) -> Option<&str> {
         self.head.strip_prefix("ref: refs/heads/")
     }

@@ -16,7 +16,6 @@ const FOLDERS: &[&str] = &[
     "snapshots",
 ];
 
-/// Starts of tests.
 const DECLARATIONS: &[&str] = &[
     "#[test]",
     "#[tokio::test",
@@ -65,7 +64,6 @@ const DECLARATIONS: &[&str] = &[
     "deftest",
 ];
 
-/// Assertions.
 const ASSERTIONS: &[&str] = &[
     "assert",
     "Assert",
@@ -294,7 +292,6 @@ pub(in crate::workspace::snapshot::weakened) fn declares(line: &str) -> bool {
     !is_comment(line) && has_any(line, DECLARATIONS)
 }
 
-/// Whether a line asserts something.
 pub(in crate::workspace::snapshot::weakened) fn asserts(line: &str) -> bool {
     !is_comment(line) && has_any(line, ASSERTIONS)
 }
