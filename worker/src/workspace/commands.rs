@@ -154,7 +154,7 @@ impl CommandContext<'_> {
         let mut output = RedactedTail::new(&self.settings.redactor, OUTPUT_BYTES);
         let failure = tokio::select! {
             status = process::run_merged(command, &confinement, bound, &mut output) => failure(status),
-            () = disk::until_filled(&mut filled) => Some("was ended, since it filled the worker's disk".to_owned()),
+            () = disk::until_filled(&mut filled) => Some("was killed because it filled the worker's disk".to_owned()),
         };
         Ok(failure.map(|how| CommandFailure {
             command: script.to_owned(),

@@ -460,7 +460,7 @@ impl Workspace {
 pub(super) fn ports() -> Option<Ports> {
     let taken = Ports::take();
     if !matches!(taken, Ok(Some(_))) {
-        tracing::warn!(?taken, "no ports for a session");
+        tracing::warn!(?taken, "no free ports for a session");
     }
     taken.ok().flatten()
 }

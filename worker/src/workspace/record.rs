@@ -37,7 +37,7 @@ impl Folders {
                 .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         if !fits {
             return Err(WorkspaceError::Order(format!(
-                "`{dispatch}` can't be the name of a folder"
+                "`{dispatch}` is no valid folder name"
             )));
         }
         Ok(Self {
@@ -141,7 +141,7 @@ impl Folders {
         };
         let record = serde_json::from_slice(&bytes);
         record
-            .map_err(|error| WorkspaceError::io("understand", &path)(error.into()))
+            .map_err(|error| WorkspaceError::io("parse", &path)(error.into()))
             .map(Some)
     }
 

@@ -52,7 +52,7 @@ impl Workspaces {
         let data = self.data().to_owned();
         let made = tokio::task::spawn_blocking(move || make_room(&data, budget));
         made.await
-            .unwrap_or_else(|stopped| Err(WorkspaceError::io("look through", self.data())(stopped.into())))
+            .unwrap_or_else(|stopped| Err(WorkspaceError::io("search", self.data())(stopped.into())))
     }
 }
 
@@ -72,7 +72,7 @@ fn make_room(data: &Path, budget: u64) -> Result<(), WorkspaceError> {
             size += size_bytes(&record::workspaces(data).join(path.file_name().unwrap_or_default()));
         }
         if remove(data, kind, &path)? {
-            tracing::info!(path = %path.display(), size_bytes = size, "removed to stay within the disk's budget");
+            tracing::info!(path = %path.display(), size_bytes = size, "removed data to stay within the disk budget");
             used = used.saturating_sub(size);
         }
     }

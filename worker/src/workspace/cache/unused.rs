@@ -46,7 +46,7 @@ impl Workspaces {
             match tokio::task::spawn_blocking(move || files::delete(&cache)).await {
                 Ok(Ok(_)) => forgotten.caches += 1,
                 Ok(Err(error)) => {
-                    tracing::warn!(cache = shown, %error, "an unused cache could not be removed")
+                    tracing::warn!(cache = shown, %error, "failed to remove an unused cache")
                 }
                 Err(_) => {}
             }
@@ -57,7 +57,7 @@ impl Workspaces {
             match self.forget_attempts(mirror, now).await {
                 Ok(refs) => forgotten.refs += refs,
                 Err(error) => {
-                    tracing::warn!(mirror = %mirror.display(), %error, "old refs of a mirror could not be deleted");
+                    tracing::warn!(mirror = %mirror.display(), %error, "failed to delete old refs of a mirror");
                 }
             }
         }

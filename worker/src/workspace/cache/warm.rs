@@ -85,7 +85,7 @@ pub(in crate::workspace) async fn keep(
         Origin::Branch | Origin::Attempt => &shelf.branch,
     };
     if let Err(error) = try_keep(git, place, commit, settings).await {
-        tracing::warn!(%error, "build output could not be kept for later checkouts");
+        tracing::warn!(%error, "failed to keep build output for later checkouts");
     }
 }
 

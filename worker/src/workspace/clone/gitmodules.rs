@@ -46,7 +46,7 @@ fn read(listed: &str, parent: &str) -> BTreeMap<String, String> {
         if is_of_this_machine(url) && !is_of_this_machine(parent) {
             tracing::warn!(
                 path,
-                "a submodule stays empty: a repository of another machine names one of this machine's own"
+                "a submodule stays empty: a remote repository names a path on this machine"
             );
         }
         let address = resolve(parent, url)?;

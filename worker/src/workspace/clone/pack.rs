@@ -53,7 +53,7 @@ impl Workspaces {
                 Ok(true) => packed += 1,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(mirror = %mirror.display(), %error, "a mirror could not be packed");
+                    tracing::warn!(mirror = %mirror.display(), %error, "failed to pack a mirror");
                     // If this fails, the next try only comes sooner.
                     let _ = File::create(mirror.join(FAILED));
                 }

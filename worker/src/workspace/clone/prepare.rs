@@ -172,7 +172,7 @@ async fn start_of(
         None => fetched.refs.get(1).cloned().flatten(),
     };
     if attempt.is_none() && (order.start.is_some() || order.start_ref.is_some()) {
-        tracing::warn!(start = ?order.start, start_ref = ?order.start_ref, "earlier attempt is not at the remote");
+        tracing::warn!(start = ?order.start, start_ref = ?order.start_ref, "the earlier attempt is no longer at the remote");
     }
     if let (true, Some(head), Some(attempt)) = (order.onto_head, &head, &attempt) {
         return Ok(Start {

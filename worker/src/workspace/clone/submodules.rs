@@ -55,7 +55,7 @@ pub(in crate::workspace) fn of(folders: &Folders) -> Result<Vec<Submodule>, Work
         bytes => {
             let bytes = bytes.map_err(WorkspaceError::io("read", &path))?;
             serde_json::from_slice(&bytes)
-                .map_err(|error| WorkspaceError::io("understand", &path)(error.into()))
+                .map_err(|error| WorkspaceError::io("parse", &path)(error.into()))
         }
     }
 }

@@ -58,7 +58,7 @@ impl Workspaces {
                 LockResult::Abandoned(holder) => return Err(WorkspaceError::DirLeft { path, holder }),
                 LockResult::Busy => {
                     if !std::mem::replace(&mut logged, true) {
-                        tracing::info!(%dispatch, path = %path.display(), "waits for a folder that another session works in");
+                        tracing::info!(%dispatch, path = %path.display(), "waiting for a folder that another session uses");
                     }
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }

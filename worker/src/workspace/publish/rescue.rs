@@ -27,7 +27,7 @@ impl Workspaces {
         for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
             match self.adopt(&name).await {
                 Ok(workspace) => found.extend(workspace),
-                Err(error) => tracing::error!(dispatch = %name, %error, "failed to look into a workspace"),
+                Err(error) => tracing::error!(dispatch = %name, %error, "failed to read a workspace"),
             }
         }
         if fs::read_dir(&records).is_ok_and(|mut left| left.next().is_none()) {

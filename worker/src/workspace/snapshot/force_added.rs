@@ -35,7 +35,7 @@ pub(in crate::workspace) async fn add(git: &Git) -> Result<(), GitError> {
     let listed = match listed.await {
         Ok(listed) => listed.stdout,
         Err(error) => {
-            tracing::info!(%error, "an agent's index can't be read");
+            tracing::info!(%error, "failed to read an agent's index");
             return Ok(());
         }
     };

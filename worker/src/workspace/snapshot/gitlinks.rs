@@ -29,7 +29,7 @@ pub(in crate::workspace) async fn settle(git: &Git, folders: &Folders) -> Result
     let tree = folders.tree();
     let submodules = submodules::of(folders)?;
     if !submodules.is_empty() {
-        modes::open_up(&tree).map_err(WorkspaceError::io("look into", &tree))?;
+        modes::open_up(&tree).map_err(WorkspaceError::io("change modes in", &tree))?;
     }
     let heads = heads(&submodules, folders)?;
     let mut levels = vec![(git.clone(), PathBuf::new())];
@@ -89,7 +89,7 @@ fn heads(submodules: &[Submodule], folders: &Folders) -> Result<BTreeMap<String,
     let path = folders.modules().join("heads.json");
     if let Ok(bytes) = fs::read(&path) {
         return serde_json::from_slice(&bytes)
-            .map_err(|error| WorkspaceError::io("understand", &path)(error.into()));
+            .map_err(|error| WorkspaceError::io("parse", &path)(error.into()));
     }
     let tree = folders.tree();
     let read = |submodule: &Submodule| Some((submodule.path.clone(), head_in(&tree, &submodule.path)?));

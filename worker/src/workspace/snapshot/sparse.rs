@@ -38,7 +38,7 @@ pub(in crate::workspace) async fn restore(git: &Git, start: &str) -> Result<(), 
     let listed = match listed(git, index).await {
         Ok(listed) => listed,
         Err(error) => {
-            tracing::info!(%error, "an agent's index can't be read");
+            tracing::info!(%error, "failed to read an agent's index");
             return Ok(());
         }
     };

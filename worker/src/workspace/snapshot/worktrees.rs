@@ -94,7 +94,7 @@ impl MovedWorktree {
     ) -> Result<Option<String>, WorkspaceError> {
         modes::open_up(&self.place)
             .and_then(|()| modes::remove_blocking_rules(&self.place).map(drop))
-            .map_err(WorkspaceError::io("look into", &self.place))?;
+            .map_err(WorkspaceError::io("change modes in", &self.place))?;
         let git = git.at(git.dir().to_owned()).with_tree(self.place.clone());
         git.run("read-tree").args(["--reset", parent]).output().await?;
         git.run("add").args(["-A", "."]).output().await?;
