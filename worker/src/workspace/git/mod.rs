@@ -9,6 +9,7 @@
 pub(crate) mod address;
 pub(crate) mod environment;
 pub(crate) mod process;
+pub(crate) mod raw_diff;
 pub(crate) mod trouble;
 
 use std::ffi::{OsStr, OsString};

@@ -8,6 +8,7 @@ use ralph_shared::wire::{TestChange, TestChangeKind};
 
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
+use crate::workspace::git::raw_diff::raw_changes;
 
 /// Most findings in a report.
 const MAX_FINDINGS: usize = 20;
@@ -87,18 +88,11 @@ pub(in crate::workspace) async fn bulk(git: &Git, old: &str, new: &str) -> Resul
 
 /// Object id and path of each line of `diff-tree -z --raw`, without submodules.
 fn added(raw: &[u8]) -> Vec<(String, String)> {
-    let mut fields = raw.split(|byte| *byte == 0);
-    let mut added = Vec::new();
-    while let (Some(line), Some(path)) = (fields.next(), fields.next()) {
-        let line = String::from_utf8_lossy(line).into_owned();
-        let words: Vec<&str> = line.split(' ').collect();
-        if let [_, mode, _, id, _] = words[..]
-            && mode != "160000"
-        {
-            added.push((id.to_owned(), String::from_utf8_lossy(path).into_owned()));
-        }
-    }
-    added
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    raw_changes(raw)
+        .filter(|change| change.new_mode != b"160000")
+        .map(|change| (lossy(change.new), lossy(change.path)))
+        .collect()
 }
 
 /// The file's outermost folder with one of the known names.

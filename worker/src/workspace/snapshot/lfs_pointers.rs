@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
+use crate::workspace::git::raw_diff::raw_changes;
 
 /// The start of a pointer.
 const BEGIN: &[u8] = b"version https://git-lfs.github.com/spec/";
@@ -89,20 +90,14 @@ fn quoted(path: &[u8]) -> String {
 
 /// Parses `diff-tree -z --raw`.
 fn changed(raw: &[u8]) -> Vec<Changed> {
-    let mut fields = raw.split(|byte| *byte == 0);
-    let mut found = Vec::new();
-    while let (Some(entry), Some(path)) = (fields.next(), fields.next()) {
-        let parts: Vec<&[u8]> = entry.split(|byte| *byte == b' ').collect();
-        if let [_, mode, old, new, _] = parts[..] {
-            found.push(Changed {
-                mode: mode.to_vec(),
-                old: old.to_vec(),
-                new: new.to_vec(),
-                path: path.to_vec(),
-            });
-        }
-    }
-    found
+    raw_changes(raw)
+        .map(|change| Changed {
+            mode: change.new_mode.to_vec(),
+            old: change.old.to_vec(),
+            new: change.new.to_vec(),
+            path: change.path.to_vec(),
+        })
+        .collect()
 }
 
 async fn pointers(git: &Git, ids: Vec<&[u8]>) -> Result<HashSet<Vec<u8>>, GitError> {

@@ -32,6 +32,7 @@ use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record::Folders;
 use crate::workspace::clone::{filters, gitdir, submodules};
+use crate::workspace::git::raw_diff::raw_changes;
 use crate::workspace::git::trouble::Trouble;
 use crate::workspace::snapshot::quarantine::quarantine_tree;
 
@@ -239,17 +240,11 @@ async fn staged_in_index(git: &Git, start: &str, unread: bool) -> Result<Staged,
 
 /// Parses `diff-tree -z --raw`: the paths, and whether a path became a submodule.
 fn changes(raw: &[u8]) -> (Vec<Vec<u8>>, bool) {
-    let mut fields = raw.split(|byte| *byte == 0);
     let mut paths = Vec::new();
     let mut nested = false;
-    while let (Some(modes), Some(path)) = (fields.next(), fields.next()) {
-        let mut modes = modes
-            .strip_prefix(b":")
-            .unwrap_or(modes)
-            .split(|byte| *byte == b' ');
-        let (old, new) = (modes.next(), modes.next());
-        nested |= new == Some(b"160000") && old != Some(b"160000");
-        paths.push(path.to_vec());
+    for change in raw_changes(raw) {
+        nested |= change.new_mode == b"160000" && change.old_mode != b"160000";
+        paths.push(change.path.to_vec());
     }
     (paths, nested)
 }

@@ -15,6 +15,7 @@ use ralph_shared::at_length::at_length;
 
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::Git;
+use crate::workspace::git::raw_diff::raw_changes;
 use crate::workspace::snapshot::force_added;
 
 /// Mark of a file that is not on disk.
@@ -90,16 +91,9 @@ async fn listed(git: &Git, index: PathBuf) -> Result<Vec<u8>, WorkspaceError> {
 
 /// Parses `diff-index -z --raw`: each file's old mode and object id, separated by a space, and its path.
 fn entries(raw: &[u8]) -> Vec<(Vec<u8>, &[u8])> {
-    let mut fields = raw.split(|byte| *byte == 0);
-    let mut found = Vec::new();
-    while let (Some(entry), Some(path)) = (fields.next(), fields.next()) {
-        let parts: Vec<&[u8]> = entry.split(|byte| *byte == b' ').collect();
-        if let [mode, _, id, ..] = parts[..] {
-            let mode = mode.strip_prefix(b":").unwrap_or(mode);
-            found.push(([mode, b" ", id].concat(), path));
-        }
-    }
-    found
+    raw_changes(raw)
+        .map(|change| ([change.old_mode, b" ", change.old].concat(), change.path))
+        .collect()
 }
 
 /// Marked entries of an index: files, and whole folders with a trailing slash.
