@@ -2,7 +2,7 @@
 //! changes (`[workspace] warm`).
 //!
 //! ```text
-//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-TREE/{0,1,…}   folders of a checkout that passed the gate
+//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-TREE/{0,1,…}   folders of a checkout of TREE that passed the gate
 //!                                                  /index.json
 //! ```
 //!
