@@ -1,8 +1,8 @@
-//! Runs commands of the user's in a checkout: those that prepare it for an agent or a gate, and the gate's, which a rebased
-//! commit has to pass in a throw-away checkout of exactly that commit.
+//! Runs the user's commands in a checkout: setup commands that prepare it for an agent or a gate, and gate
+//! commands, which a rebased commit must pass in a throw-away checkout of exactly that commit.
 //!
-//! What they run was written by agents: they get the sandbox of a session, a minimal environment, a home of their own and
-//! bounds, and everything that they started ends with them.
+//! These commands run code that agents wrote. So they get a session's sandbox, a minimal environment, a
+//! separate home and limits, and all their processes end with them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,78 +25,73 @@ use crate::tools::{self, Surroundings, Tools};
 use crate::workspace::git::process::{self, RunError};
 use crate::workspace::settings::Settings;
 
-/// How much of a command's output is kept, its end, redacted.
+/// Bytes kept from the end of a command's output, after redaction.
 const OUTPUT_BYTES: usize = 16 << 10;
 
-/// Runs the second argument in the first: a folder that is there only inside the sandbox.
+/// Shell script that runs `$2` in the folder `$1`, which exists only inside the sandbox.
 const IN_FOLDER: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
 
-/// A command that didn't succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CommandFailure {
     pub command: String,
-    /// The end of its output, redacted, and how it ended.
+    /// The end of its redacted output, and its exit status.
     pub output: String,
 }
 
-/// Where commands run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CommandContext<'a> {
-    /// The checkout.
     pub tree: &'a Path,
-    /// What holds the objects of its repository, to read.
+    /// Object folders of its repository, for reading.
     pub objects: &'a [PathBuf],
-    /// The dispatch's folders.
     pub folders: &'a Folders,
-    /// Whether they see its folders by the paths that all sessions share, where the sandbox has those: what they build serves the next
-    /// checkout. Not where an agent works in the checkout afterwards, by its own path.
+    /// Whether commands see the checkout by the paths that all sessions share, where the sandbox has such
+    /// paths: then the next checkout can reuse their build output. False where an agent later works in the
+    /// checkout by its own path.
     pub by_shared_paths: bool,
-    /// Ports that they may listen on.
+    /// Ports that the commands may listen on.
     pub ports: Option<&'a Ports>,
-    /// A variable that tells them what they are run for.
+    /// A variable that tells the commands their purpose.
     pub purpose: &'static str,
     pub settings: &'a Settings,
 }
 
-/// Set for commands that prepare a checkout.
+/// Set for setup commands.
 pub(super) const SETUP: &str = "RALPH_SETUP";
-/// Set for commands of a gate.
+/// Set for gate commands.
 pub(super) const GATE: &str = "RALPH_GATE";
 
-/// What came of commands.
 #[derive(Debug, Default)]
-pub(super) struct Ran {
-    /// The first that failed.
+pub(super) struct CommandsOutcome {
+    /// The first failed command.
     pub failure: Option<CommandFailure>,
-    /// Those that ran.
     pub times: Vec<StepTime>,
 }
 
-/// Runs the commands one after the other, each by `sh -c` in the checkout; the first that fails is the answer.
+/// Runs the commands in order, each by `sh -c` in the checkout. Returns the first failure.
 pub(super) async fn run(
     commands: &[String],
-    room: CommandContext<'_>,
+    context: CommandContext<'_>,
 ) -> Result<Option<CommandFailure>, WorkspaceError> {
-    Ok(run_steps(commands, &[], room).await?.failure)
+    Ok(run_steps(commands, &[], context).await?.failure)
 }
 
-/// The same as `steps` say by their places: some beside those before them, within times of their own. Nothing is begun
-/// behind a failure.
+/// Runs the commands as `steps` says by index: a step can run in parallel with the commands before it, and
+/// can have a time limit of its own. No command starts after a failure.
 pub(super) async fn run_steps(
     commands: &[String],
     steps: &[GateStep],
-    room: CommandContext<'_>,
-) -> Result<Ran, WorkspaceError> {
-    let mut ran = Ran::default();
+    context: CommandContext<'_>,
+) -> Result<CommandsOutcome, WorkspaceError> {
+    let mut outcome = CommandsOutcome::default();
     if commands.is_empty() {
-        return Ok(ran);
+        return Ok(outcome);
     }
     let tools = Tools::of_user();
-    room.make_home(&tools)?;
-    let environment = room.environment(&tools).await?;
-    let sweep = Sweep(room.mark());
-    let folders = [room.tree.to_owned(), room.folders.home(), room.folders.tmp()];
-    let watcher = disk::watch(folders, room.settings.sandbox.resources.disk_reserve_bytes);
+    context.make_home(&tools)?;
+    let environment = context.environment(&tools).await?;
+    let sweep = Sweep(context.mark());
+    let folders = [context.tree.to_owned(), context.folders.home(), context.folders.tmp()];
+    let watcher = disk::watch(folders, context.settings.sandbox.resources.disk_reserve_bytes);
     let steps = steps.iter().cloned().chain(repeat_with(GateStep::default));
     let steps: Vec<(&String, GateStep)> = commands.iter().zip(steps).collect();
     let (environment, tools) = (&environment, &tools);
@@ -106,7 +101,7 @@ pub(super) async fn run_steps(
         let running = together.iter().map(|(script, step)| {
             let filled = watcher.filled();
             async move {
-                let ended = room.step(script, step, (environment, tools), filled).await;
+                let ended = context.step(script, step, (environment, tools), filled).await;
                 (ended, began.elapsed() - since)
             }
         });
@@ -114,20 +109,20 @@ pub(super) async fn run_steps(
         sweep.now().await;
         for ((script, step), (failure, took)) in together.iter().zip(ended) {
             let failure = failure?;
-            ran.times.push(StepTime {
+            outcome.times.push(StepTime {
                 name: step.name.as_ref().unwrap_or(script).clone(),
                 began_ms: millis(since),
                 duration_ms: millis(took),
                 passed: failure.is_none(),
             });
-            ran.failure = ran.failure.or(failure);
+            outcome.failure = outcome.failure.or(failure);
         }
-        if ran.failure.is_some() {
+        if outcome.failure.is_some() {
             break;
         }
     }
     sweep.done();
-    Ok(ran)
+    Ok(outcome)
 }
 
 fn millis(time: Duration) -> u64 {
@@ -135,7 +130,8 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl CommandContext<'_> {
-    /// Runs one command, with walls of its own: the sweep behind it removes its control groups.
+    /// Runs one command in a sandbox of its own, because the sweep after it removes the sandbox's control
+    /// groups.
     async fn step(
         &self,
         script: &str,
@@ -147,7 +143,7 @@ impl CommandContext<'_> {
         let mut command = confinement
             .command("sh", environment)
             .map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
-        let tree = self.seen(self.tree.to_owned());
+        let tree = self.visible_path(self.tree.to_owned());
         command
             .args(["-c", IN_FOLDER, "sh"])
             .args([tree.as_os_str(), script.as_ref()]);
@@ -158,7 +154,7 @@ impl CommandContext<'_> {
         let mut output = RedactedTail::new(&self.settings.redactor, OUTPUT_BYTES);
         let failure = tokio::select! {
             status = process::run_merged(command, &confinement, bound, &mut output) => failure(status),
-            () = disk::until_filled(&mut filled) => Some("was ended, since it filled the worker's disk".to_owned()),
+            () = disk::until_filled(&mut filled) => Some("was killed because it filled the worker's disk".to_owned()),
         };
         Ok(failure.map(|how| CommandFailure {
             command: script.to_owned(),
@@ -166,7 +162,7 @@ impl CommandContext<'_> {
         }))
     }
 
-    /// A home and a temporary folder, with what the user's tools need there.
+    /// Makes a home and a temporary folder with the files that the user's tools need there.
     fn make_home(&self, tools: &Tools) -> Result<(), WorkspaceError> {
         let (home, tmp) = (self.folders.home(), self.folders.tmp());
         for folder in [&home, &tmp] {
@@ -175,12 +171,12 @@ impl CommandContext<'_> {
         at_length(|| tools.furnish(&home, self.tree)).map_err(WorkspaceError::io("furnish", &home))
     }
 
-    /// That of a session, with what these commands are run for.
+    /// A session's environment, plus the purpose of these commands.
     async fn environment(&self, tools: &Tools) -> Result<BTreeMap<OsString, OsString>, WorkspaceError> {
         let around = Surroundings {
             session_folder: Some(&self.folders.agent),
-            home: &self.seen(self.folders.home()),
-            tmp: &self.seen(self.folders.tmp()),
+            home: &self.visible_path(self.folders.home()),
+            tmp: &self.visible_path(self.folders.tmp()),
             sandbox: &self.settings.sandbox,
             tools,
         };
@@ -193,21 +189,22 @@ impl CommandContext<'_> {
         Ok(environment)
     }
 
-    /// The path by which the commands see this path.
-    fn seen(&self, path: PathBuf) -> PathBuf {
+    /// The path that the commands see for `path`.
+    fn visible_path(&self, path: PathBuf) -> PathBuf {
         let shared = self
             .by_shared_paths
             .then(|| shared_path(&self.settings.sandbox, &self.folders.agent, &path));
         shared.flatten().unwrap_or(path)
     }
 
-    /// The dispatch's id, by which what a command leaves behind is found.
+    /// The dispatch's id, which marks leftover processes of a command.
     fn mark(&self) -> String {
         let name = self.folders.agent.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// The same walls as an agent's session: the checkout, a home and a temporary folder to write, tools to read.
+    /// The sandbox of an agent's session: it may write the checkout, a home and a temporary folder, and read
+    /// tools.
     fn confine(
         &self,
         environment: &BTreeMap<OsString, OsString>,
@@ -237,7 +234,8 @@ impl CommandContext<'_> {
     }
 }
 
-/// Ends what commands leave running, in whatever process group: after each, and when nobody waits for them any more.
+/// Kills leftover processes of commands, in whatever process group: after each command, and when nobody waits
+/// for the commands any more.
 struct Sweep(String);
 
 impl Sweep {
@@ -246,7 +244,7 @@ impl Sweep {
         let _ = tokio::task::spawn_blocking(move || kill_leftovers(&mark)).await;
     }
 
-    /// Nothing runs any more: what is started next under the same mark must live.
+    /// Disarms the sweep: no process is left, and a later process under the same mark must live.
     fn done(mut self) {
         self.0.clear();
     }

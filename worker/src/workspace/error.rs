@@ -1,4 +1,4 @@
-//! What can go wrong with a workspace, in words that say what was tried, on what, and what to do next.
+//! Errors of workspaces. Each message says what was tried, on what, and what to do next.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,48 +6,42 @@ use std::path::{Path, PathBuf};
 use crate::workspace::git::trouble::Trouble;
 use crate::workspace::in_place::lock::DirHolder;
 
-/// Why there is no workspace, snapshot or integration.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    /// The order can't be followed by anybody.
-    #[error("the order for the workspace is wrong: {0}")]
+    /// No worker can follow the order.
+    #[error("the workspace order is invalid: {0}")]
     Order(String),
     /// A command of `[workspace] setup` failed.
     #[error("`{command}` of [workspace] setup failed:\n{output}")]
     Setup {
         command: String,
-        /// The end of its output, and how it ended.
+        /// The end of its output, and its exit status.
         output: String,
     },
-    /// A folder that can't be worked in itself.
+    /// A session can't work in a folder of this machine.
     #[error("can't work in {}: {why}", path.display())]
     Dir {
-        /// The folder.
         path: PathBuf,
         /// Why, and what to do about it.
         why: String,
     },
-    /// A session of a worker that died may still work in a folder.
+    /// The agent of a dead worker's session may still work in a folder.
     #[error(
-        "can't work in {}: {} is held by {holder}, which died; start that worker again, or see that nothing works there any \
+        "can't work in {}: {} is held by {holder}, which died; start that worker again, or make sure that nothing works there any \
          more and run `ralph-worker free {}`",
         path.display(),
         holder.path.display(),
         holder.path.display()
     )]
     DirLeft {
-        /// The folder.
         path: PathBuf,
-        /// Whose session it was.
         holder: DirHolder,
     },
-    /// What confines commands can't be made here.
+    /// The sandbox of commands can't be set up here.
     #[error("{0}")]
     Sandbox(String),
-    /// The repository has no commits.
     #[error("{address} has no commits yet: push a first commit to it, then retry")]
     EmptyRepository {
-        /// The repository.
         address: String,
     },
     /// A commit that the work needs is not in the repository.
@@ -55,69 +49,60 @@ pub enum WorkspaceError {
         "{address} has no commit {commit} ({role}): push it there, or submit again with a base that is there"
     )]
     CommitMissing {
-        /// The repository.
         address: String,
-        /// The commit. Hex object id.
+        /// Hex object id.
         commit: String,
-        /// What it is needed for.
         role: &'static str,
     },
-    /// The task's work is on the feature's branch already, as its trailer says, though the coordinator doesn't know: its database was
-    /// restored from a backup, say. There is nothing to do.
-    #[error("the task landed before, as {commit}")]
+    /// A commit with the task's trailer is already on the feature's branch, but the coordinator doesn't know
+    /// it, for example because its database was restored from a backup. Nothing is to do.
+    #[error("the task already landed as {commit}")]
     Landed {
-        /// The commit. Hex object id.
+        /// Hex object id.
         commit: String,
-        /// Whether it changes nothing.
+        /// Whether the commit changes nothing.
         empty: bool,
     },
-    /// The feature's branch is somebody else's, so that nothing could land on it.
+    /// The feature's branch belongs to somebody else, so nothing may land on it.
     #[error("{0}")]
     NotOurs(String),
-    /// A submodule was left in a state that nobody else could fetch.
+    /// A session left a submodule in a state that nobody else could fetch.
     #[error(
-        "the submodule {path} was left {what} at {address}: push the commit there and this is tried again; until then \
+        "the submodule {path} was left {what} at {address}: push the commit there, and Ralph tries again; until then \
          the work stays in {}",
         kept.display()
     )]
     Submodule {
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the submodule.
         what: String,
-        /// Its repository.
         address: String,
-        /// Where everything is kept.
         kept: PathBuf,
     },
-    /// The disk's budget is used up by what can't be had again.
+    /// Data that can't be reproduced exceeds the disk budget.
     #[error(
-        "{} takes {used_mib} MiB, more than its budget of {budget_mib} MiB, and what is left is in use or not pushed yet: \
+        "{} uses {used_mib} MiB, more than its budget of {budget_mib} MiB, and the rest is in use or not pushed yet: \
          raise `disk_budget_mb` of [workspace], or run fewer sessions at once",
         data.display()
     )]
     OverBudget {
-        /// The data folder.
         data: PathBuf,
-        /// What it takes. MiB.
         used_mib: u64,
-        /// What it may take. MiB.
         budget_mib: u64,
     },
-    /// Somebody holds the workspace of this dispatch, or its work is not pushed yet.
+    /// A process has locked the workspace of this dispatch, or its work is not pushed yet.
     #[error("the workspace of {dispatch} is in use, or holds work that is not pushed yet")]
     Busy { dispatch: String },
     /// Git on this machine can't be used.
     #[error("{0}: install git 2.38 or newer on the worker's machine")]
     NoGit(String),
-    /// A git command failed.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// A file or folder of the worker's could not be used.
+    /// A file operation of the worker failed.
     #[error("failed to {tried} {}: {source}", path.display())]
     Io {
         tried: &'static str,
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
 }
@@ -144,7 +129,7 @@ impl WorkspaceError {
         }
     }
 
-    /// Whether it is worth a wait: time alone can mend it.
+    /// Whether waiting can help, without a person.
     pub fn is_away(&self) -> bool {
         match self {
             Self::Git(error) => error.trouble.is_away(),
@@ -153,8 +138,8 @@ impl WorkspaceError {
         }
     }
 
-    /// Whether it says nothing of the task: the server or this worker is the trouble. Another worker may do it, or this one once
-    /// a person did what the message says.
+    /// Whether the server or this worker is at fault, not the task. Another worker may succeed, or this one
+    /// after a person followed the message.
     pub fn is_elsewhere(&self) -> bool {
         match self {
             Self::Git(error) => error.trouble.is_elsewhere(),
@@ -185,21 +170,19 @@ impl WorkspaceError {
     }
 }
 
-/// A git command that failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("`git {command}` failed: {trouble}: {words}; to do: {}", trouble.advice())]
 pub struct GitError {
     /// The subcommand and, where it helps, what it was used on.
     pub command: String,
-    /// What kind of trouble it was.
     pub trouble: Trouble,
-    /// Git's own words, bounded, without logins.
+    /// Git's own words, shortened, without logins.
     pub words: String,
-    /// Its exit code, if it ended by itself.
+    /// The exit code, unless git was killed or never started.
     pub code: Option<i32>,
 }
 
-/// Git's words for a repository of its own that is broken. All lower case.
+/// Git's words for a broken repository. All lower case.
 const BROKEN: &[&str] = &[
     "corrupt",
     "bad object",
@@ -240,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_worker_may_not_enter_says_nothing_of_the_task() {
+    fn folder_and_server_errors_do_not_blame_the_task() {
         let dir = WorkspaceError::Dir {
             path: PathBuf::from("/srv/notes"),
             why: "this worker may not".to_owned(),

@@ -1,4 +1,4 @@
-//! One workspace: the folder that an agent gets, and what the worker does with it when the agent is gone.
+//! One workspace: the folder that an agent gets, and the worker's snapshot of it when the agent is gone.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,34 +26,32 @@ use crate::workspace::{
     snapshot::{bulk, change, orphan_commits},
 };
 
-/// A folder for one dispatch. LockedWorkspace by this process until it is dropped; dropping deletes nothing, so that work that
-/// could not be pushed stays for [`super::Workspaces::unpushed`].
+/// A folder for one dispatch. This process holds its lock until the value is dropped. Dropping deletes
+/// nothing, so that work that could not be pushed stays for [`super::Workspaces::unpushed`].
 #[derive(Debug)]
 pub struct Workspace {
-    held: LockedWorkspace,
+    locked: LockedWorkspace,
     dispatch: String,
     tree: PathBuf,
     ports: Option<Ports>,
     repository: Option<Repository>,
-    /// The folder of this machine that is worked in itself; `tree` is its path then.
+    /// The folder of this machine that the session works in directly; `tree` is its path then.
     dir: Option<OpenDir>,
-    /// For how many days the files are kept that a session leaves in it, which has no branch for them.
+    /// Days to keep the files of a session that has no branch for them.
     keep_days: Option<u32>,
-    /// Whether its last push failed for a server that is away.
+    /// Whether the last push failed because a server could not be reached.
     away: AtomicBool,
-    /// Whether its last push was refused, by a rule of the server's.
+    /// Whether a rule of the server refused the last push.
     refused: AtomicBool,
-    /// Whether its attempt needs a ref also where that would hold nothing of its own.
-    names_empty: AtomicBool,
+    /// Whether the attempt gets a ref even without changes.
+    pushes_empty: AtomicBool,
 }
 
-/// Where work begins.
 pub(super) struct StartPoint {
-    /// The commit. Hex object id.
+    /// Hex object id.
     pub start: String,
-    /// The feature branch's head, or what that begins from, where it is known. Hex object id.
+    /// The feature branch's head, or the commit that the branch begins from, where known. Hex object id.
     pub branch: Option<String>,
-    /// The worker's git directory.
     pub git: Git,
 }
 
@@ -64,15 +62,16 @@ struct Repository {
     order: GitOrder,
     purpose: Purpose,
     start: String,
-    /// The feature branch's head when it was made, or what that begins from. Hex object id.
+    /// The feature branch's head when the clone was made, or the commit that the branch begins from. Hex
+    /// object id.
     branch: Option<String>,
 }
 
 impl Workspace {
-    pub(super) fn scratch(dispatch: &str, held: LockedWorkspace) -> Self {
+    pub(super) fn scratch(dispatch: &str, locked: LockedWorkspace) -> Self {
         Self {
-            tree: held.folders().tree(),
-            held: held.stay(),
+            tree: locked.folders().tree(),
+            locked: locked.stay(),
             dispatch: dispatch.to_owned(),
             ports: ports(),
             repository: None,
@@ -80,41 +79,40 @@ impl Workspace {
             keep_days: None,
             away: AtomicBool::new(false),
             refused: AtomicBool::new(false),
-            names_empty: AtomicBool::new(true),
+            pushes_empty: AtomicBool::new(true),
         }
     }
 
-    /// What its session leaves is kept for so many days, and told.
-    pub(super) fn keeping(self, days: u32) -> Self {
+    /// Keeps the files that the session leaves for `days`, and reports them.
+    pub(super) fn keep_files_for(self, days: u32) -> Self {
         Self {
             keep_days: Some(days),
             ..self
         }
     }
 
-    pub(super) fn dir(dispatch: &str, held: LockedWorkspace, dir: OpenDir) -> Self {
+    pub(super) fn dir(dispatch: &str, locked: LockedWorkspace, dir: OpenDir) -> Self {
         Self {
             tree: dir.path().to_owned(),
             dir: Some(dir),
-            ..Self::scratch(dispatch, held)
+            ..Self::scratch(dispatch, locked)
         }
     }
 
-    pub(super) fn git(record: &Record, order: &GitOrder, begun: StartPoint, held: LockedWorkspace) -> Self {
+    pub(super) fn git(record: &Record, order: &GitOrder, start_point: StartPoint, locked: LockedWorkspace) -> Self {
         let repository = Repository {
-            git: begun.git,
+            git: start_point.git,
             order: order.clone(),
             purpose: record.purpose,
-            start: begun.start,
-            branch: begun.branch,
+            start: start_point.start,
+            branch: start_point.branch,
         };
         Self {
             repository: Some(repository),
-            ..Self::scratch(&record.dispatch, held)
+            ..Self::scratch(&record.dispatch, locked)
         }
     }
 
-    /// The dispatch that it was made for.
     pub fn dispatch(&self) -> &str {
         &self.dispatch
     }
@@ -126,26 +124,26 @@ impl Workspace {
 
     /// An empty folder for the agent's `HOME`.
     pub fn home(&self) -> PathBuf {
-        self.held.folders().home()
+        self.locked.folders().home()
     }
 
     /// An empty folder for temporary files.
     pub fn tmp(&self) -> PathBuf {
-        self.held.folders().tmp()
+        self.locked.folders().tmp()
     }
 
     /// The folder that contains only this session's files.
     pub fn session_folder(&self) -> PathBuf {
-        self.held.folders().agent.clone()
+        self.locked.folders().agent.clone()
     }
 
-    /// The folders outside the agent's reach from which its clone and those of submodules borrow objects: they have to be
-    /// readable in a sandbox.
+    /// The folders outside the agent's reach from which its clone and those of submodules borrow objects. A
+    /// sandbox must let the agent read them.
     pub fn borrowed_objects(&self) -> Vec<PathBuf> {
         let Some(repository) = &self.repository else {
             return Vec::new();
         };
-        let submodules = submodules::of(self.held.folders()).unwrap_or_default();
+        let submodules = submodules::of(self.locked.folders()).unwrap_or_default();
         let dirs = submodules.into_iter().map(|submodule| submodule.dir);
         let mut found: Vec<PathBuf> = Vec::new();
         for dir in [repository.git.dir().to_owned()].into_iter().chain(dirs) {
@@ -155,32 +153,32 @@ impl Workspace {
         found
     }
 
-    /// Variables by which programs of this session find what is only theirs: ports to listen on.
+    /// Environment variables that name this session's own ports.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.ports.iter().flat_map(Ports::variables)
     }
 
-    /// Runs the commands that prepare a checkout (SPEC 8, `[workspace] setup`), with what caches hold; nothing in a folder
-    /// without a repository.
+    /// Runs the setup commands in the checkout (SPEC 8, `[workspace] setup`), with copies of caches. Does
+    /// nothing in a folder without a repository.
     ///
     /// # Errors
-    /// When one fails: what it was, and the end of its output.
+    /// When a command fails; the error holds the command and the end of its output.
     pub async fn set_up(&self, settings: &Settings) -> Result<(), WorkspaceError> {
         let Some(repository) = &self.repository else {
             return Ok(());
         };
         let objects = self.borrowed_objects();
-        let room = self.room(&objects, commands::SETUP, settings);
+        let context = self.command_context(&objects, commands::SETUP, settings);
         let Repository {
             git, order, start, ..
         } = repository;
-        let shelf = Shelf::new(self.held.folders().data(), order);
-        cache::warm::bring(git, &shelf, (order, start), settings).await;
+        let shelf = Shelf::new(self.locked.folders().data(), order);
+        cache::warm::restore(git, &shelf, (order, start), settings).await;
         let origin = match settings.caches.is_empty() {
             true => Origin::Attempt,
             false => Origin::of(git, order, start).await?,
         };
-        match cache::set_up(room, &shelf, origin).await? {
+        match cache::set_up(context, &shelf, origin).await? {
             None => Ok(()),
             Some(failure) => Err(WorkspaceError::Setup {
                 command: failure.command,
@@ -189,20 +187,20 @@ impl Workspace {
         }
     }
 
-    /// Runs a gate's commands in it, as on a commit that is to land. Gives the first that fails.
+    /// Runs a gate's commands in the checkout, as on a commit that is to land. Returns the first failure.
     ///
     /// # Errors
-    /// When they can't be run.
+    /// When the commands can't be run.
     pub async fn try_gate(
         &self,
         gate: &[String],
         settings: &Settings,
     ) -> Result<Option<CommandFailure>, WorkspaceError> {
         let objects = self.borrowed_objects();
-        commands::run(gate, self.room(&objects, commands::GATE, settings)).await
+        commands::run(gate, self.command_context(&objects, commands::GATE, settings)).await
     }
 
-    fn room<'a>(
+    fn command_context<'a>(
         &'a self,
         objects: &'a [PathBuf],
         purpose: &'static str,
@@ -211,7 +209,7 @@ impl Workspace {
         CommandContext {
             tree: &self.tree,
             objects,
-            folders: self.held.folders(),
+            folders: self.locked.folders(),
             by_shared_paths: false,
             ports: self.ports.as_ref(),
             purpose,
@@ -219,12 +217,12 @@ impl Workspace {
         }
     }
 
-    /// Whether somebody else's files are in it.
+    /// Whether the folder is a shared one of this machine.
     pub(super) fn is_shared(&self) -> bool {
         self.dir.is_some()
     }
 
-    /// Its git directory, which is the worker's; `None` without a repository.
+    /// The worker's git directory; `None` without a repository.
     pub(super) fn git_of(&self) -> Option<&Git> {
         self.repository.as_ref().map(|repository| &repository.git)
     }
@@ -243,16 +241,16 @@ impl Workspace {
             .map(|repository| repository.order.base.as_str())
     }
 
-    /// Commits everything that changed, untracked files too and ignored ones not, and pushes it to the dispatch's
-    /// attempt ref; without changes the ref is created at the start, but for [`Self::push_nothing_empty`]. Safe to
-    /// repeat. Nothing of the agent's may run any more. What the agent committed elsewhere goes to refs beside that one.
-    /// What fails stands in `push_error`, or with what it concerns; the folder then has to stay. A workspace that is to be
-    /// thrown away is only looked at.
+    /// Commits all changes, untracked files included and ignored ones not, and pushes the commit to the
+    /// dispatch's attempt ref. Without changes the ref is created at the start, except after
+    /// [`Self::push_nothing_empty`]. Commits that the agent made elsewhere go to refs beside that one. Safe
+    /// to repeat. The agent's processes must have ended. A failure is recorded in `push_error`, or with the
+    /// affected commit; the folder then has to stay. For a throw-away workspace only the changes are listed.
     pub async fn finish(&self, message: &CommitMessage) -> Snapshot {
         self.finish_within(message, std::future::pending()).await
     }
 
-    /// The same, but what isn't pushed when `time_is_up` stays for later.
+    /// As [`Self::finish`], but stops when `time_is_up`; unpushed work stays for later.
     pub async fn finish_within(
         &self,
         message: &CommitMessage,
@@ -290,28 +288,28 @@ impl Workspace {
     }
 
     async fn keep(&self, days: u32) -> Option<LeftoverFiles> {
-        let data = self.held.folders().data().to_owned();
+        let data = self.locked.folders().data().to_owned();
         let (dispatch, tree) = (self.dispatch.clone(), self.tree.clone());
         let kept = tokio::task::spawn_blocking(move || leftovers::keep(&data, &dispatch, &tree, days));
         kept.await.ok().flatten()
     }
 
-    /// Whether the last [`Self::finish`] could not push since a server is away: time alone can mend that.
+    /// Whether the last [`Self::finish`] failed because a server could not be reached: waiting can help.
     pub fn is_away(&self) -> bool {
         self.away.load(Ordering::Relaxed)
     }
 
-    /// Has [`Self::finish`] push nothing where nothing was changed: for a session that began no turn, after which the next attempt starts
-    /// where this one did.
+    /// Makes [`Self::finish`] push nothing where nothing changed. For a session without any turn: the next
+    /// attempt starts where this one did.
     pub fn push_nothing_empty(&self) {
-        self.names_empty.store(false, Ordering::Relaxed);
+        self.pushes_empty.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the last [`Self::finish`] was refused by a rule of the server's, and the work has been kept for so many days since it
-    /// was committed: nobody changed the rule, and the folder would stay for ever.
+    /// Whether a rule of the server refused the last [`Self::finish`], and the work was committed at least
+    /// `days` ago. Nobody changed the rule in that time, and the folder would otherwise stay for ever.
     pub fn is_given_up(&self, days: u32) -> bool {
         let longest = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
-        self.refused.load(Ordering::Relaxed) && self.held.folders().recorded() >= longest
+        self.refused.load(Ordering::Relaxed) && self.locked.folders().record_age() >= longest
     }
 
     async fn finish_in(
@@ -327,7 +325,7 @@ impl Workspace {
             start,
             branch,
         } = repository;
-        let staged = snapshot::stage(git, &order.base, start, self.held.folders()).await?;
+        let staged = snapshot::stage(git, &order.base, start, self.locked.folders()).await?;
         staged.describe(snapshot);
         if *purpose == Purpose::ThrowAway {
             return Ok(());
@@ -345,8 +343,8 @@ impl Workspace {
             start,
             known: known.into_iter().flatten().collect(),
         };
-        if staged.changed.is_empty() && !self.names_empty.load(Ordering::Relaxed) {
-            snapshot.strays = orphan_commits::push(git, &attempt, self.held.folders()).await;
+        if staged.changed.is_empty() && !self.pushes_empty.load(Ordering::Relaxed) {
+            snapshot.strays = orphan_commits::push(git, &attempt, self.locked.folders()).await;
             if snapshot.strays.is_empty() {
                 return Ok(());
             }
@@ -359,7 +357,7 @@ impl Workspace {
         snapshot.change = change::change(git, branch.as_deref(), start, &commit, &order.gate)
             .await
             .inspect_err(|error| {
-                tracing::warn!(dispatch = %self.dispatch, %error, "what a task changed can't be told");
+                tracing::warn!(dispatch = %self.dispatch, %error, "failed to compute a task's change");
             })
             .ok();
         faults::point("snapshot.before_push");
@@ -368,7 +366,7 @@ impl Workspace {
         faults::point("snapshot.after_push");
         snapshot.pushed_ref = Some(order.attempt_ref.clone());
         if snapshot.strays.is_empty() {
-            snapshot.strays = orphan_commits::push(git, &attempt, self.held.folders()).await;
+            snapshot.strays = orphan_commits::push(git, &attempt, self.locked.folders()).await;
         }
         if !snapshot.is_pushed() {
             return Ok(());
@@ -381,7 +379,8 @@ impl Workspace {
         self.write_state(repository, state)
     }
 
-    /// Commits `tree`, or finds the commit that an earlier try made of it: the attempt ref may hold that one already.
+    /// Commits `tree`, or returns the commit that an earlier try made of it: the attempt ref may already hold
+    /// that one.
     async fn commit_once(
         &self,
         repository: &Repository,
@@ -391,7 +390,7 @@ impl Workspace {
         let Repository {
             git, order, start, ..
         } = repository;
-        let record = self.held.folders().read()?;
+        let record = self.locked.folders().read()?;
         if let Some(commit) = record.and_then(|record| record.state.commit_of(tree)) {
             return Ok(commit);
         }
@@ -409,7 +408,7 @@ impl Workspace {
     }
 
     fn write_state(&self, repository: &Repository, state: State) -> Result<(), WorkspaceError> {
-        self.held.folders().write(&Record {
+        self.locked.folders().write(&Record {
             dispatch: self.dispatch.clone(),
             order: WorkspaceOrder::Git(repository.order.clone()),
             purpose: repository.purpose,
@@ -417,11 +416,8 @@ impl Workspace {
         })
     }
 
-    /// Paths of tracked files (in a folder itself: of all) that differ from the start, lossily as UTF-8: a verdict on the start is void then
-    /// (SPEC 5).
-    ///
-    /// # Errors
-    /// When git fails.
+    /// Paths of tracked files that differ from the start, lossily as UTF-8; in a shared folder, paths of all
+    /// changed files. If there are any, a verdict on the start is void (SPEC 5).
     pub async fn changed_tracked_files(&self) -> Result<Vec<String>, WorkspaceError> {
         if let Some(dir) = &self.dir {
             return Ok(dir.changed().await);
@@ -429,14 +425,14 @@ impl Workspace {
         let Some(Repository { git, start, .. }) = &self.repository else {
             return Ok(Vec::new());
         };
-        quarantine_tree(self.held.folders())?;
+        quarantine_tree(self.locked.folders())?;
         git.run("update-index")
             .args(["-q", "--refresh"])
             .accept(&[0, 1])
             .output()
             .await?;
-        // In submodules git would look with the filters that stand in their configuration, which a session may have written: where
-        // they stand is all that counts of them.
+        // For dirty submodules git would use filters from their configuration, which a session may have
+        // written. Only the commits of submodules count.
         let changed = git
             .run("diff-index")
             .args([
@@ -448,29 +444,23 @@ impl Workspace {
             ])
             .output()
             .await?;
-        let paths = changed
-            .stdout
-            .split(|byte| *byte == 0)
-            .filter(|path| !path.is_empty());
-        Ok(paths
-            .map(|path| String::from_utf8_lossy(path).into_owned())
-            .collect())
+        Ok(changed.parts())
     }
 
     /// Deletes the workspace, pushed or not.
     ///
     /// # Errors
-    /// When something in it can't be deleted.
+    /// When part of it can't be deleted.
     pub async fn remove(self) -> Result<(), WorkspaceError> {
-        self.held.remove().await
+        self.locked.remove().await
     }
 }
 
-/// Ports for a session; it goes on without when there are none.
+/// Reserves ports for a session. The session runs without when none are free.
 pub(super) fn ports() -> Option<Ports> {
     let taken = Ports::take();
     if !matches!(taken, Ok(Some(_))) {
-        tracing::warn!(?taken, "no ports for a session");
+        tracing::warn!(?taken, "no free ports for a session");
     }
     taken.ok().flatten()
 }

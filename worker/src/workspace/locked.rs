@@ -1,12 +1,12 @@
-//! The folders of a workspace while this process has them.
+//! The folders of a workspace while this process has locked them.
 
 use std::fs::File;
 
 use super::error::WorkspaceError;
 use super::record::Folders;
 
-/// A workspace's folders with their lock. Dropping gives the lock back, and deletes the folders unless they are to
-/// stay: so whatever is cut short in the middle leaves nothing.
+/// A workspace's folders with their lock. Dropping releases the lock and, unless `stay` was called, deletes
+/// the folders, so an interrupted preparation leaves nothing.
 #[derive(Debug)]
 pub(super) struct LockedWorkspace {
     folders: Folders,
@@ -16,7 +16,7 @@ pub(super) struct LockedWorkspace {
 }
 
 impl LockedWorkspace {
-    /// Takes the folders; `None` when another process, or another part of this one, has them.
+    /// Locks the folders; `None` when another process, or another part of this one, has them.
     pub(super) fn take(folders: Folders) -> Result<Option<Self>, WorkspaceError> {
         let lock = folders.lock()?;
         Ok(lock.map(|lock| Self {
@@ -30,21 +30,21 @@ impl LockedWorkspace {
         &self.folders
     }
 
-    /// Keeps the folders beyond this value.
+    /// Keeps the folders when this value is dropped.
     pub(super) fn stay(mut self) -> Self {
         self.stays = true;
         self
     }
 
-    /// Deletes the folders and waits for it.
+    /// Deletes the folders and waits for the deletion.
     ///
     /// # Errors
-    /// When something in them can't be deleted.
+    /// When part of them can't be deleted.
     pub(super) async fn remove(mut self) -> Result<(), WorkspaceError> {
         let (folders, lock) = (self.folders.clone(), self.lock.take());
         let removed = tokio::task::spawn_blocking(move || {
             let removed = folders.remove();
-            lock.iter().for_each(give_back);
+            lock.iter().for_each(unlock);
             removed
         });
         let agent = &self.folders.agent;
@@ -60,22 +60,22 @@ impl Drop for LockedWorkspace {
             return;
         };
         if self.stays {
-            return give_back(&lock);
+            return unlock(&lock);
         }
         let folders = self.folders.clone();
-        // Not on this thread, which may serve others: a tree can be large.
+        // A tree can be large, and this thread may serve other tasks.
         std::thread::spawn(move || {
             if let Err(error) = folders.remove() {
                 tracing::warn!(%error, "failed to delete a workspace");
             }
-            give_back(&lock);
+            unlock(&lock);
         });
     }
 }
 
-/// Closing the file is not enough: a child that another thread is just starting has it open too, until it executes.
-fn give_back(lock: &File) {
+/// Closing the file is not enough: a child that another thread is starting holds it open until it executes.
+fn unlock(lock: &File) {
     if let Err(error) = lock.unlock() {
-        tracing::warn!(%error, "failed to give back the lock of a workspace");
+        tracing::warn!(%error, "failed to release the lock of a workspace");
     }
 }

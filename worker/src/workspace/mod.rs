@@ -1,21 +1,22 @@
-//! Where agents work, and how their work gets onto the feature branch (DESIGN 6).
+//! Workspaces of agents, and delivery of their work to the feature branch (DESIGN 6).
 //!
-//! An agent gets a folder that it may wreck, `.git` included. The worker never runs git with what stands in there: it
-//! has a git directory of its own for each workspace, outside the folder, and looks at the folder as a work tree only.
-//! At the end of a session the worker commits everything that changed and pushes it to the dispatch's attempt ref. An
-//! integration brings one attempt onto the feature branch, decided before it is pushed.
+//! An agent gets a folder that it may wreck, `.git` included. The worker never runs git with the
+//! configuration in that folder: each workspace has a git directory of the worker's outside it, which uses
+//! the folder only as a work tree.
+//! At the end of a session the worker commits every change and pushes the commit to the dispatch's attempt
+//! ref. An integration brings one attempt onto the feature branch. It is decided before it is pushed.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! | --- | --- |
 //! | `workspaces`, `folder` | all workspaces of a data folder; one workspace with its snapshot and push |
-//! | `record`, `locked` | notes about each workspace, so that a later process finds work that isn't pushed |
+//! | `record`, `locked` | a record of each workspace, so that a later process finds unpushed work |
 //! | `clone` | mirrors, private clones, submodules, large files, filters |
-//! | `snapshot` | the tree on disk as one commit, with everything that an agent hid elsewhere |
+//! | `snapshot` | the tree on disk as one commit, and commits that an agent made elsewhere |
 //! | `publish` | attempt refs, landings, updates, reverts, merges, pruning |
-//! | `cache` | folders that setup fills once, and the disk that all of it may take |
-//! | `in_place` | work in a folder of this machine itself |
+//! | `cache` | folders that setup fills once, and the disk budget |
+//! | `in_place` | work directly in a folder of this machine |
 //! | `git` | the git command line in a process group: environment, time limits, errors |
-//! | `commands`, `ports` | setup and gate commands in a checkout; ports of a session's own |
+//! | `commands`, `ports` | setup and gate commands in a checkout; ports reserved for one session |
 
 mod cache;
 mod clone;

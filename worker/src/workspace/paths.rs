@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// `..` taken literally.
+/// Resolves `.` and `..` by name, without following links.
 pub(in crate::workspace) fn lexical(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in path.components() {
@@ -16,7 +16,7 @@ pub(in crate::workspace) fn lexical(path: &Path) -> PathBuf {
     whole
 }
 
-/// The folder `path` below `tree`, if no symbolic link of an agent's leads elsewhere.
+/// The folder `path` below `tree`; `None` when it is missing or a symbolic link is on the way.
 pub(in crate::workspace) fn inside(tree: &Path, path: &Path) -> Option<PathBuf> {
     let mut folder = tree.to_owned();
     for part in path.components() {

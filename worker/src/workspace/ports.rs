@@ -1,4 +1,5 @@
-//! Ports of a session's own: programs that listen on the loopback would meet those of other slots and workers.
+//! Ports reserved for one session: programs that listen on loopback must not collide with those of other
+//! slots and workers.
 
 use std::fs::File;
 use std::io;
@@ -8,19 +9,19 @@ use std::path::{Path, PathBuf};
 use super::error::WorkspaceError;
 use crate::workspace::in_place::lock::own_folder;
 
-/// Names the first port.
+/// Variable with the first port.
 const BASE: &str = "RALPH_PORT_BASE";
-/// Names how many there are.
+/// Variable with the number of ports.
 const COUNT: &str = "RALPH_PORT_COUNT";
 
-/// Ports of one session.
+/// Number of ports of one session.
 const PORTS: u16 = 20;
-/// The first port that is given out. 20,000 + 600 × 20 = 32,000 stays below the ports that kernels give to clients.
+/// The first assigned port. 20,000 + 600 × 20 = 32,000 stays below the ports that kernels give to clients.
 const FIRST: u16 = 20_000;
-/// How many sessions of a machine's user can have ports.
+/// Largest number of sessions of one user that can have ports.
 const SESSIONS: u16 = 600;
 
-/// A range that no other session of this machine's user has while this value lives.
+/// A range that no other session of this machine's user has while this value exists.
 #[derive(Debug)]
 pub(super) struct Ports {
     first: u16,
@@ -28,7 +29,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Takes a free range; `None` when all are taken.
+    /// Reserves a free range; `None` when all are in use.
     ///
     /// # Errors
     /// When the folder of locks can't be used.
@@ -42,7 +43,7 @@ impl Ports {
             let path = folder.join(number.to_string());
             let lock = match open(&path) {
                 Ok(lock) => lock,
-                // Something else stands there: it keeps this range from us, and no more.
+                // Something that is no plain file occupies the path: skip only this range.
                 Err(error) if is_no_file(&error) => continue,
                 Err(error) => return Err(WorkspaceError::io("open the lock", &path)(error)),
             };
@@ -54,13 +55,12 @@ impl Ports {
         Ok(None)
     }
 
-    /// What programs are told.
     pub(super) fn variables(&self) -> [(&'static str, String); 2] {
         [(BASE, self.first.to_string()), (COUNT, PORTS.to_string())]
     }
 }
 
-/// Opens a plain file, or makes it; waits for nobody.
+/// Opens or creates a plain file without blocking.
 fn open(path: &Path) -> io::Result<File> {
     let file = File::options()
         .create(true)
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_elses_file_is_waited_for_or_followed() {
+    fn a_range_is_skipped_when_its_lock_is_no_plain_file() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("ports");
         std::fs::create_dir(&folder).unwrap();
@@ -101,7 +101,7 @@ mod tests {
         let link = home.path().join("link");
         std::os::unix::fs::symlink(&folder, &link).unwrap();
         let refused = Ports::take_in(link).unwrap_err();
-        assert!(format!("{refused:?}").contains("somebody else's"), "{refused:?}");
+        assert!(format!("{refused:?}").contains("somebody else"), "{refused:?}");
     }
 
     #[test]

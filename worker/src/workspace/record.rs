@@ -1,11 +1,11 @@
-//! What the worker writes down about a workspace, so that a later instance of it finds work that is not pushed yet.
+//! The worker's record of a workspace, by which a later instance finds work that is not pushed yet.
 //!
 //! ```text
 //! workspaces/DISPATCH/{tree,home,tmp}             the agent's
 //! records/DISPATCH/{workspace.json,lock,git,…}    the worker's
 //! mirrors/NAME/                                   shared
 //! caches/NAME/…                                   shared, copied
-//! kept/DISPATCH/                                  what a session without a repository left
+//! kept/DISPATCH/                                  leftovers of a session without a repository
 //! ```
 
 use std::fs::{self, File};
@@ -22,12 +22,10 @@ use super::error::WorkspaceError;
 use crate::home;
 use crate::workspace::snapshot::modes::remove_tree;
 
-/// The folders of one workspace.
 #[derive(Debug, Clone)]
 pub(super) struct Folders {
-    /// The agent's, removed as a whole.
+    /// The agent's folder, removed as a whole.
     pub agent: PathBuf,
-    /// The worker's.
     pub worker: PathBuf,
 }
 
@@ -39,7 +37,7 @@ impl Folders {
                 .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         if !fits {
             return Err(WorkspaceError::Order(format!(
-                "`{dispatch}` can't be the name of a folder"
+                "`{dispatch}` is no valid folder name"
             )));
         }
         Ok(Self {
@@ -48,7 +46,7 @@ impl Folders {
         })
     }
 
-    /// The data folder that they are in.
+    /// The data folder above both.
     pub(super) fn data(&self) -> &Path {
         self.agent.ancestors().nth(2).unwrap_or(&self.agent)
     }
@@ -79,7 +77,7 @@ impl Folders {
         self.worker.join("nested")
     }
 
-    /// The folder of work trees that an agent created inside its tree.
+    /// Folder for work trees that an agent created inside its tree.
     pub(super) fn worktrees(&self) -> PathBuf {
         self.worker.join("linked")
     }
@@ -101,7 +99,7 @@ impl Folders {
         Ok(())
     }
 
-    /// Deletes what an earlier instance left, but not the lock.
+    /// Deletes files of an earlier instance, but not the lock.
     pub(super) fn clear(&self) -> Result<(), WorkspaceError> {
         remove_tree(&self.agent).map_err(WorkspaceError::io("remove", &self.agent))?;
         for folder in [self.git(), self.modules(), self.worktrees(), self.orphans()] {
@@ -110,14 +108,14 @@ impl Folders {
         Ok(())
     }
 
-    /// Makes the agent's working directory anew, empty.
+    /// Replaces the agent's working directory with an empty one.
     pub(super) fn empty_tree(&self) -> Result<(), WorkspaceError> {
         let tree = self.tree();
         remove_tree(&tree).map_err(WorkspaceError::io("remove", &tree))?;
         make_private(&tree)
     }
 
-    /// Takes the workspace for this process; `None` when another one has it.
+    /// Locks the workspace for this process; `None` when another one has it.
     pub(super) fn lock(&self) -> Result<Option<File>, WorkspaceError> {
         make_private(&self.worker)?;
         let path = self.worker.join("lock");
@@ -134,7 +132,7 @@ impl Folders {
         }
     }
 
-    /// Reads the record; `None` when there is none: then nothing had begun.
+    /// Reads the record; `None` when there is none, which means that no work had begun.
     pub(super) fn read(&self) -> Result<Option<Record>, WorkspaceError> {
         let path = self.file();
         let bytes = match fs::read(&path) {
@@ -143,12 +141,12 @@ impl Folders {
         };
         let record = serde_json::from_slice(&bytes);
         record
-            .map_err(|error| WorkspaceError::io("understand", &path)(error.into()))
+            .map_err(|error| WorkspaceError::io("parse", &path)(error.into()))
             .map(Some)
     }
 
-    /// Since when nothing was made or removed in the worker's folder.
-    pub(super) fn age(&self) -> Option<Duration> {
+    /// Time since an entry was last made or removed in the worker's folder.
+    pub(super) fn idle_time(&self) -> Option<Duration> {
         fs::metadata(&self.worker)
             .and_then(|folder| folder.modified())
             .ok()?
@@ -156,8 +154,8 @@ impl Folders {
             .ok()
     }
 
-    /// For how long the record says what it says; no time when that can't be told.
-    pub(super) fn recorded(&self) -> Duration {
+    /// Time since the record was last written; zero when unknown.
+    pub(super) fn record_age(&self) -> Duration {
         let written = fs::metadata(self.file()).and_then(|file| file.modified());
         written
             .ok()
@@ -165,7 +163,7 @@ impl Folders {
             .unwrap_or_default()
     }
 
-    /// Replaces the record at once.
+    /// Replaces the record atomically.
     pub(super) fn write(&self, record: &Record) -> Result<(), WorkspaceError> {
         let path = self.file();
         let bytes = serde_json::to_vec_pretty(record)
@@ -173,8 +171,8 @@ impl Folders {
         at_length(|| home::replace(&path, &bytes)).map_err(WorkspaceError::io("write", &path))
     }
 
-    /// Deletes the folders, the record first: what is left half-way without one is deleted by the next instance, and nobody takes it for
-    /// work.
+    /// Deletes the folders, the record first: the next instance deletes half-removed folders without a record
+    /// instead of taking them for work.
     pub(super) fn remove(&self) -> Result<(), WorkspaceError> {
         let path = self.file();
         match fs::remove_file(&path) {
@@ -202,7 +200,7 @@ pub(super) fn caches(data: &Path) -> PathBuf {
     data.join("caches")
 }
 
-/// What sessions left that had no repository.
+/// Leftovers of sessions without a repository.
 pub(super) fn leftovers(data: &Path) -> PathBuf {
     data.join("kept")
 }
@@ -211,7 +209,6 @@ pub(super) fn mirrors(data: &Path) -> PathBuf {
     data.join("mirrors")
 }
 
-/// What is known of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub dispatch: String,
@@ -220,21 +217,19 @@ pub(super) struct Record {
     pub state: State,
 }
 
-/// Why a workspace was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Purpose {
-    /// What changes in it is work.
+    /// Changes in it are work.
     Work,
-    /// What changes in it is thrown away: it is judged, read or integrated.
+    /// Changes in it are thrown away: a session judges, reads or integrates.
     ThrowAway,
 }
 
-/// How far a workspace is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(super) enum State {
-    /// It is being made; no agent has seen it.
+    /// It is being prepared; no agent has seen it.
     Preparing,
     /// An agent may have worked in it since this commit.
     Ready { start: String },
@@ -253,7 +248,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The commit that was made of `tree`, if that was the last one.
+    /// The commit of `tree`, if that was the last tree committed.
     pub(super) fn commit_of(self, tree: &str) -> Option<String> {
         match self {
             Self::Committed { commit, tree: of, .. } | Self::Pushed { commit, tree: of, .. }
@@ -267,8 +262,8 @@ impl State {
 }
 
 impl Record {
-    /// The order and the start of work that would be lost with its folder: what is pushed too, since a worker that died
-    /// before its report may have told nobody.
+    /// The order and the start of work that would be lost with its folder. Pushed work counts too: a worker
+    /// that died before its report may have told nobody.
     pub(super) fn holds_work(&self) -> Option<(&GitOrder, &str)> {
         match (&self.order, self.purpose, &self.state) {
             (
@@ -280,7 +275,7 @@ impl Record {
         }
     }
 
-    /// Whether what lies in its folder is work that no branch will hold.
+    /// Whether its folder holds files that no branch will hold.
     pub(super) fn holds_files(&self) -> bool {
         matches!(
             (&self.order, self.purpose),
@@ -305,15 +300,15 @@ mod tests {
     fn a_workspace_belongs_to_one_process_at_a_time() {
         let data = tempfile::tempdir().unwrap();
         let folders = Folders::new(data.path(), "d-1").unwrap();
-        let held = folders.lock().unwrap();
-        assert!(held.is_some());
+        let lock = folders.lock().unwrap();
+        assert!(lock.is_some());
         assert!(folders.lock().unwrap().is_none());
-        drop(held);
+        drop(lock);
         assert!(folders.lock().unwrap().is_some());
     }
 
     #[test]
-    fn folders_of_others_have_no_name() {
+    fn a_name_that_is_no_plain_folder_is_refused() {
         for name in ["", "..", "a/b", "a b", "é"] {
             assert!(Folders::new(Path::new("/"), name).is_err(), "{name}");
         }

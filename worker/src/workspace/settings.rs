@@ -1,4 +1,4 @@
-//! Bounds and environment of everything that runs for workspaces.
+//! Limits and environment of all commands that run for workspaces.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,47 +8,47 @@ use crate::session::Redactor;
 use crate::workspace::clone::filters::FilterRule;
 use crate::workspace::snapshot::bulk::BulkLimits;
 
-/// Bounds and environment of what runs for workspaces.
+/// Limits and environment of commands that run for workspaces.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Longest run of a git command that talks to a remote.
     pub remote_bound: Duration,
     /// Longest run of any other git command.
     pub local_bound: Duration,
-    /// Longest that signing a commit may take: what takes longer asks somebody who isn't there.
+    /// Longest time to sign a commit: slower signing waits for a person who isn't there.
     pub signing_bound: Duration,
-    /// How much of a repository is fetched.
     pub history: History,
     /// Folders that setup fills once.
     pub caches: Vec<CacheRule>,
     /// Folders of build output that later checkouts start with.
     pub warm: WarmRule,
-    /// How much disk the data folder may take before what can be had again is removed. Bytes; no bound when `None`.
+    /// Size of the data folder above which reproducible data is removed. Bytes; no limit when `None`.
     pub disk_budget_bytes: Option<u64>,
-    /// For how many days it is kept what no branch holds: what a session without a repository leaves in its folder, and what a server
-    /// refuses by a rule. Not at all when 0.
+    /// Days to keep data that no branch holds: files that a session without a repository leaves, and work
+    /// that a server refuses by a rule. 0 keeps nothing.
     pub keep_files_days: u32,
     /// Commands that prepare a checkout before an agent or a gate works in it.
     pub setup: Vec<String>,
     /// Longest run of one command of a setup or a gate.
     pub command_bound: Duration,
-    /// The user's own command that a finished feature is handed to, with the worker's rights.
+    /// The user's command that takes a finished feature. It runs with the worker's rights.
     pub on_complete: Option<String>,
-    /// Who commits (`Name <address>`), rather than whom git knows as this user.
+    /// The author of commits (`Name <address>`), instead of git's identity of this user.
     pub author: Option<String>,
-    /// Whether what lands is signed off by its author.
+    /// Whether landed commits are signed off by their author.
     pub sign_off: bool,
-    /// Which new files are told before they land.
+    /// Limits above which new files are reported before they land.
     pub bulk: BulkLimits,
-    /// Filters that git is told of besides the user's own.
+    /// Filters in addition to those in the user's git configuration.
     pub filters: Vec<FilterRule>,
-    /// Folders that agents may work in themselves, with all below them.
+    /// Folders that agents may work in directly, subfolders included.
     pub dirs: Vec<PathBuf>,
-    /// Folders in which this worker is configured: who may write there could say what runs on this machine.
+    /// Folders that hold this worker's configuration: whoever can write there decides what runs on this
+    /// machine.
     pub configured_in: Vec<PathBuf>,
-    /// What confines these commands, which run what agents wrote.
+    /// Confines these commands, which run code that agents wrote.
     pub sandbox: Sandbox,
-    /// What takes secrets out of what these commands print.
+    /// Removes secrets from the output of these commands.
     pub redactor: Redactor,
 }
 
@@ -78,28 +78,28 @@ impl Default for Settings {
     }
 }
 
-/// For how many days what no branch holds is kept where nobody says otherwise.
+/// The default of [`Settings::keep_files_days`].
 pub const KEEP_FILES_DAYS: u32 = 7;
 
-/// A named cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheRule {
-    /// Its name: `a-z`, `0-9`, `-` and `_`.
+    /// `a-z`, `0-9`, `-` and `_`.
     pub name: String,
     /// The folder in a checkout.
     pub path: PathBuf,
-    /// The files in a checkout whose contents decide what belongs into it; where one is missing the rule doesn't hold.
+    /// The files in a checkout that identify the cache's contents. The rule doesn't apply where one is
+    /// missing.
     pub key: Vec<PathBuf>,
-    /// Commands that fill it, run only where it has to be filled.
+    /// Commands that fill the cache, run only when it is empty.
     pub setup: Vec<String>,
 }
 
-/// Which folders stay warm.
+/// Build output that is kept for later checkouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarmRule {
-    /// Names of ignored folders, wherever they stand in a checkout.
+    /// Names of ignored folders, anywhere in a checkout.
     pub folders: Vec<String>,
-    /// Size up to which they are kept. Bytes.
+    /// Largest size that is kept. Bytes.
     pub most_bytes: u64,
 }
 
@@ -112,11 +112,11 @@ impl Default for WarmRule {
     }
 }
 
-/// What is fetched of a repository (SPEC 8, `[workspace]`). What is on disk already stays.
+/// The part of a repository that is fetched (SPEC 8, `[workspace]`). Objects that are already on disk stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// How many commits of each branch a new mirror begins with; all when `None`.
+    /// Number of commits of each branch in a new mirror; all when `None`.
     pub depth: Option<u32>,
-    /// Which objects are left at the remote until they are needed, as `git clone --filter` takes it.
+    /// Objects that are fetched only on demand, in the syntax of `git clone --filter`.
     pub filter: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! All workspaces of one data folder, and what they have in common.
+//! All workspaces of one data folder, and what they share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,20 +31,20 @@ struct Shared {
     data: PathBuf,
     environment: Arc<Environment>,
     settings: Settings,
-    /// What was measured.
+    /// Measured sizes of warm build output.
     warm: warm::Sizes,
 }
 
 impl Workspaces {
-    /// Opens or makes the workspaces below `data`, with default settings.
+    /// Opens or creates the workspaces below `data`, with default settings.
     ///
     /// # Errors
-    /// When git is missing or older than 2.38, or the folder can't be made.
+    /// When git is missing or older than 2.38, or the folder can't be created.
     pub async fn open(data: &Path) -> Result<Self, WorkspaceError> {
         Self::open_with(data, Settings::default()).await
     }
 
-    /// Opens or makes the workspaces below `data`.
+    /// Opens or creates the workspaces below `data`.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -69,10 +69,10 @@ impl Workspaces {
         })
     }
 
-    /// Signs a commit as what lands is signed; `false` where the worker's user signs none.
+    /// Signs a commit as landed commits are signed; `false` where the worker's user signs none.
     ///
     /// # Errors
-    /// When that fails, or a person is asked for.
+    /// When signing fails or needs a person.
     pub async fn try_to_sign(&self) -> Result<bool, WorkspaceError> {
         let dir = self.shared.data.join("signing");
         let format = ObjectFormat::of("");
@@ -81,23 +81,22 @@ impl Workspaces {
         Ok(commit::try_to_sign(&self.git_in(dir)).await?)
     }
 
-    /// Gives back the folders that sessions of an earlier instance worked in; nothing of them may run any more.
+    /// Releases the folders in which sessions of an earlier instance worked. Their processes must have ended.
     pub fn confirm_dirs_ended(&self) {
         lock::free_own(&self.shared.data);
     }
 
-    /// Its bounds and environment.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
 
-    /// What is kept of build output for later checkouts. Bytes.
+    /// Size of the build output that is kept for later checkouts. Bytes.
     pub fn warm_bytes(&self) -> u64 {
         at_length(|| self.shared.warm.measure(&self.shared.data))
     }
 
-    /// Takes the dispatch's folders for this process, empty, with a first record. Until they are told to stay they go
-    /// when the value does.
+    /// Locks the dispatch's folders for this process, empty, with a first record. They are deleted with the
+    /// returned value unless [`LockedWorkspace::stay`] is called.
     pub(super) fn take(
         &self,
         dispatch: &str,
@@ -107,13 +106,13 @@ impl Workspaces {
         let busy = || WorkspaceError::Busy {
             dispatch: dispatch.to_owned(),
         };
-        let held = LockedWorkspace::take(self.folders(dispatch)?)?.ok_or_else(busy)?;
-        let folders = held.folders();
+        let locked = LockedWorkspace::take(self.folders(dispatch)?)?.ok_or_else(busy)?;
+        let folders = locked.folders();
         if folders
             .read()?
             .is_some_and(|record| record.holds_work().is_some())
         {
-            held.stay();
+            locked.stay();
             return Err(busy());
         }
         folders.clear()?;
@@ -125,7 +124,7 @@ impl Workspaces {
             state: State::Preparing,
         };
         folders.write(&record)?;
-        Ok((held, record))
+        Ok((locked, record))
     }
 
     pub(super) fn folders(&self, dispatch: &str) -> Result<Folders, WorkspaceError> {
@@ -147,7 +146,6 @@ impl Workspaces {
         self.mirror_of(&order.repository.address, ObjectFormat::of(&order.base))
     }
 
-    /// The mirror of a repository.
     pub(super) fn mirror_of(&self, address: &str, format: ObjectFormat) -> Mirror {
         let dir = self.mirror_dir(address);
         let git = Git::new(self.shared.environment.clone(), dir.clone(), address);
@@ -155,7 +153,7 @@ impl Workspaces {
         Mirror::new(git, format, address, &self.shared.settings.history)
     }
 
-    /// Git in a mirror of whatever repository, which it can't reach.
+    /// Git in the mirror of any repository, without a remote.
     pub(super) fn git_in(&self, mirror: PathBuf) -> Git {
         Git::new(self.shared.environment.clone(), mirror, "")
     }
@@ -165,15 +163,14 @@ impl Workspaces {
     }
 }
 
-/// The feature branch's whole name.
 pub(super) fn feature_ref(order: &GitOrder) -> String {
     format!("refs/heads/{}", order.feature_branch)
 }
 
-/// Refuses what git would take for something else.
+/// Refuses values that git would take for something else, such as an option.
 pub(super) fn check(order: &GitOrder) -> Result<(), WorkspaceError> {
     let wrong =
-        |what: &str, value: &str| Err(WorkspaceError::Order(format!("{what} `{value}` is not usable")));
+        |what: &str, value: &str| Err(WorkspaceError::Order(format!("{what} `{value}` is invalid")));
     let address = &order.repository.address;
     if address.is_empty() || address.starts_with('-') || address.contains(['\n', '\0']) {
         return wrong("the repository's address", &address::public(address));

@@ -1,12 +1,13 @@
-//! The disk that a worker may use (`[workspace] disk_budget_mb`): what can be had again, and what sessions without a repository
-//! left, goes before new work begins, the least recently used first; what holds work stays.
+//! The disk budget of a worker (`[workspace] disk_budget_mb`). Before new work begins, reproducible data and
+//! leftovers of sessions without a repository are removed, the least recently used first. Unpushed work
+//! stays.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::files::{away, caches, folders_in};
+use super::files::{caches, delete, folders_in};
 use crate::disk::{bytes_on_disk, used_bytes};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::locked::LockedWorkspace;
@@ -17,10 +18,11 @@ use crate::workspace::{
     git::address,
 };
 
-/// How long a mirror is kept after its last use, whatever the budget: who fetches into it may be about to borrow.
-const MIRROR_REST: Duration = Duration::from_secs(3_600);
+/// How long a mirror stays after its last use, whatever the budget: a process that fetched may be about to
+/// borrow.
+const MIRROR_GRACE: Duration = Duration::from_secs(3_600);
 
-/// What can be had again, or was kept for a while only.
+/// Data that may be removed: it is reproducible, or was kept only for a while.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Spare {
     used: SystemTime,
@@ -34,15 +36,15 @@ enum Kind {
     Workspace,
     Cache,
     Mirror,
-    /// What a session without a repository left, some days ago or just now.
-    Kept,
+    /// Leftovers of a session without a repository, of any age.
+    Leftovers,
 }
 
 impl Workspaces {
-    /// Removes what can be had again until the data folder is within its budget, if it has one.
+    /// Removes spare data until the data folder is within its budget, if it has one.
     ///
     /// # Errors
-    /// When what is left holds work and is too much.
+    /// When the rest holds work and exceeds the budget.
     pub(in crate::workspace) async fn make_room(&self) -> Result<(), WorkspaceError> {
         let Some(budget) = self.settings().disk_budget_bytes else {
             return Ok(());
@@ -50,7 +52,7 @@ impl Workspaces {
         let data = self.data().to_owned();
         let made = tokio::task::spawn_blocking(move || make_room(&data, budget));
         made.await
-            .unwrap_or_else(|stopped| Err(WorkspaceError::io("look through", self.data())(stopped.into())))
+            .unwrap_or_else(|stopped| Err(WorkspaceError::io("search", self.data())(stopped.into())))
     }
 }
 
@@ -70,7 +72,7 @@ fn make_room(data: &Path, budget: u64) -> Result<(), WorkspaceError> {
             size += size_bytes(&record::workspaces(data).join(path.file_name().unwrap_or_default()));
         }
         if remove(data, kind, &path)? {
-            tracing::info!(path = %path.display(), size_bytes = size, "removed to stay within the disk's budget");
+            tracing::info!(path = %path.display(), size_bytes = size, "removed data to stay within the disk budget");
             used = used.saturating_sub(size);
         }
     }
@@ -84,13 +86,13 @@ fn make_room(data: &Path, budget: u64) -> Result<(), WorkspaceError> {
     })
 }
 
-/// What a folder or a file takes on disk; what is shared by hard links counts once a link.
+/// The disk usage of a folder or a file. A file with several hard links counts once per link.
 fn size_bytes(path: &Path) -> u64 {
     let own = fs::symlink_metadata(path).map_or(0, |metadata| bytes_on_disk(&metadata));
     own + used_bytes(path)
 }
 
-/// The records of workspaces, where they can be read.
+/// The readable records of workspaces.
 pub(in crate::workspace) fn recorded(data: &Path) -> Result<Vec<(PathBuf, Folders, Record)>, WorkspaceError> {
     let mut found = Vec::new();
     for path in folders_in(&record::records(data)) {
@@ -108,8 +110,8 @@ fn name_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The names of mirrors from which a workspace borrows, or is about to.
-fn lent(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
+/// The names of mirrors that a workspace borrows from, or is about to.
+fn borrowed_mirrors(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
     let mut in_use = BTreeSet::new();
     for (_, folders, record) in recorded {
         if let ralph_shared::wire::WorkspaceOrder::Git(order) = &record.order {
@@ -121,13 +123,13 @@ fn lent(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
     in_use
 }
 
-fn has_rested(mirror: &Spare) -> bool {
-    mirror.used.elapsed().is_ok_and(|rest| rest > MIRROR_REST)
+fn is_past_grace(mirror: &Spare) -> bool {
+    mirror.used.elapsed().is_ok_and(|rest| rest > MIRROR_GRACE)
 }
 
 fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
     let recorded = recorded(data)?;
-    let in_use = lent(&recorded);
+    let in_use = borrowed_mirrors(&recorded);
     let mut spare = Vec::new();
     for (path, _, record) in recorded {
         if let State::Pushed { .. } = record.state {
@@ -135,10 +137,10 @@ fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
         }
     }
     spare.extend(caches(data).filter_map(|path| of(Kind::Cache, path)));
-    spare.extend(folders_in(&record::leftovers(data)).filter_map(|path| of(Kind::Kept, path)));
+    spare.extend(folders_in(&record::leftovers(data)).filter_map(|path| of(Kind::Leftovers, path)));
     for path in folders_in(&record::mirrors(data)) {
         let name = name_of(&path);
-        let mirror = of(Kind::Mirror, path).filter(has_rested);
+        let mirror = of(Kind::Mirror, path).filter(is_past_grace);
         spare.extend(mirror.filter(|_| !name.contains('.') && !in_use.contains(&name)));
     }
     Ok(spare)
@@ -148,40 +150,41 @@ fn of(kind: Kind, path: PathBuf) -> Option<Spare> {
     let touched = match kind {
         Kind::Mirror => path.with_extension("lock"),
         Kind::Workspace => path.join("workspace.json"),
-        Kind::Cache | Kind::Kept => path.clone(),
+        Kind::Cache | Kind::Leftovers => path.clone(),
     };
     let used = fs::metadata(touched).ok()?.modified().ok()?;
     Some(Spare { used, kind, path })
 }
 
-/// Removes it unless somebody has it; whether it is gone.
+/// Removes it unless it is in use. Returns whether it is gone.
 fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> {
     match kind {
         Kind::Workspace => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let Some(held) = LockedWorkspace::take(Folders::new(data, &name)?)? else {
+            let Some(locked) = LockedWorkspace::take(Folders::new(data, &name)?)? else {
                 return Ok(false);
             };
-            // Nobody could change it since: it is locked now.
-            let pushed = held
+            // Read again under the lock: the state may have changed since.
+            let pushed = locked
                 .folders()
                 .read()?
                 .is_some_and(|record| matches!(record.state, State::Pushed { .. }));
-            let removed = if pushed { held.folders().remove() } else { Ok(()) };
-            drop(held.stay());
+            let removed = if pushed { locked.folders().remove() } else { Ok(()) };
+            drop(locked.stay());
             removed.map(|()| pushed)
         }
-        Kind::Cache | Kind::Kept => away(path),
+        Kind::Cache | Kind::Leftovers => delete(path),
         Kind::Mirror => {
             let Some(_lock) = mirror::try_lock(path)? else {
                 return Ok(false);
             };
-            // Somebody may have used it since it was looked at; whoever is about to has a record by now, and waits.
-            let rested = of(Kind::Mirror, path.to_owned()).is_some_and(|mirror| has_rested(&mirror));
-            if !rested || lent(&recorded(data)?).contains(&name_of(path)) {
+            // It may have been used since the first look. A process about to use it already has a record, and
+            // waits for the lock.
+            let idle = of(Kind::Mirror, path.to_owned()).is_some_and(|mirror| is_past_grace(&mirror));
+            if !idle || borrowed_mirrors(&recorded(data)?).contains(&name_of(path)) {
                 return Ok(false);
             }
-            away(path)
+            delete(path)
         }
     }
 }
@@ -193,9 +196,9 @@ mod tests {
     use super::*;
     use crate::workspace::record::Purpose;
 
-    /// Used between the look and the lock: by a fetch that is over, or a workspace that is about to.
+    /// A fetch may use it between the first look and the lock, and a workspace may be about to borrow.
     #[test]
-    fn mirror_that_was_used_meanwhile_stays() {
+    fn a_mirror_that_was_just_used_is_not_removed() {
         let data = tempfile::tempdir().unwrap();
         let address = "/srv/repository";
         let mirror = record::mirrors(data.path()).join(address::mirror_name(address));
@@ -203,7 +206,7 @@ mod tests {
         let lock = fs::File::create(mirror.with_extension("lock")).unwrap();
         let remove = || remove(data.path(), Kind::Mirror, &mirror).unwrap();
         assert!(!remove(), "its last use was just now");
-        lock.set_modified(SystemTime::now() - 2 * MIRROR_REST).unwrap();
+        lock.set_modified(SystemTime::now() - 2 * MIRROR_GRACE).unwrap();
         let folders = Folders::new(data.path(), "d-1").unwrap();
         folders.make().unwrap();
         let order = serde_json::json!({

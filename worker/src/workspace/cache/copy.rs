@@ -1,16 +1,17 @@
-//! Private copies of folders: nothing in the copy is shared with the original, on file systems that can do it not even
-//! the time to copy it.
+//! Private copies of folders: a copy shares nothing with the original, and takes almost no time on file
+//! systems that can share blocks.
 
 use std::fs::{self, FileTimes, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-/// Copies plain files, folders and symbolic links (as links) from `from` into the new folder `to`, with times and
-/// permissions, without set-user-ID bits; what else there is is left out. Bytes of the files that were copied.
+/// Copies plain files, folders and symbolic links (as links) from `from` into the new folder `to`. Keeps
+/// times and permissions without set-user-ID bits, and skips other kinds of files. Returns the bytes of the
+/// copied files.
 ///
 /// # Errors
-/// When something can't be read or written, or `to` is there.
+/// When a file can't be read or written, or `to` exists.
 pub(in crate::workspace) fn copy_tree(from: &Path, to: &Path) -> io::Result<u64> {
     fs::create_dir(to)?;
     let mut bytes = 0;
@@ -23,21 +24,21 @@ pub(in crate::workspace) fn copy_tree(from: &Path, to: &Path) -> io::Result<u64>
         } else if kind.is_symlink() {
             symlink(fs::read_link(&from)?, &to)?;
         } else if kind.is_file() {
-            // Shares blocks, to be copied when they are written, where the file system can.
+            // Shares blocks until they are written, where the file system supports that.
             bytes += fs::copy(&from, &to)?;
-            settle(&from, &to)?;
+            copy_metadata(&from, &to)?;
         }
     }
-    settle(from, to)?;
+    copy_metadata(from, to)?;
     Ok(bytes)
 }
 
-fn settle(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_metadata(from: &Path, to: &Path) -> io::Result<()> {
     let metadata = fs::metadata(from)?;
     let times = FileTimes::new().set_modified(metadata.modified()?);
-    let folder = fs::File::open(to)?;
-    folder.set_times(times)?;
-    folder.set_permissions(Permissions::from_mode(metadata.permissions().mode() & 0o777))
+    let copy = fs::File::open(to)?;
+    copy.set_times(times)?;
+    copy.set_permissions(Permissions::from_mode(metadata.permissions().mode() & 0o777))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Making room on a disk that a session filled: else neither its work nor its report could be kept, and no other session
-//! could go on.
+//! Frees disk space after a session filled the disk. Otherwise neither its work nor its report could be
+//! stored, and other sessions would be blocked.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,10 +12,12 @@ use crate::workspace::folder::Workspace;
 use crate::workspace::snapshot::modes;
 
 impl Workspace {
-    /// Removes what a session left until so much of the disk is free: its home and its temporary files, and then the
-    /// largest files of its folder that were not there before, the largest first; but none of a folder that isn't its own. The new
-    /// files that stay are to be stored once more, so what they take has to be free besides. Gives the names of those that went. Nothing
-    /// of the session may run any more.
+    /// Removes files of an ended session until `reserve_bytes` of the disk are free, and returns the names of
+    /// files removed from the tree. The session's home and temporary files go first, then the largest new
+    /// files of its tree. Files of a shared folder stay.
+    ///
+    /// The remaining new files will be stored once more by git, so their size must be free as well. The
+    /// session's processes must have ended.
     pub async fn make_room(&self, reserve_bytes: u64) -> Vec<PathBuf> {
         let tracked = self.tracked().await;
         let is_shared = self.is_shared();
@@ -38,7 +40,7 @@ impl Workspace {
         removed.await.unwrap_or_default()
     }
 
-    /// Files that the work started from.
+    /// Files of the start commit.
     async fn tracked(&self) -> HashSet<PathBuf> {
         let (Some(git), Some(start)) = (self.git_of(), self.start()) else {
             return HashSet::new();
@@ -56,7 +58,8 @@ impl Workspace {
     }
 }
 
-/// Removes files of a folder, the largest first, until there is room for the others of them, whose bytes `has_room` is told.
+/// Removes files of a folder, the largest first, until `has_room` returns true for the total bytes of the
+/// remaining ones. Files in `keep` stay and don't count.
 fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn(u64) -> bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
     each_below(folder, |path, metadata| {
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_that_are_new_go_first() {
+    fn the_largest_new_files_are_removed_first() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("deep")).unwrap();
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn there_has_to_be_room_for_the_new_files_that_stay() {
+    fn has_room_is_asked_for_the_remaining_new_files() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for (name, kib) in [("first", 64), ("second", 48), ("third", 16), ("kept", 128)] {
@@ -114,13 +117,13 @@ mod tests {
         let taken = |name: &str| fs::metadata(at(name)).unwrap().blocks() * 512;
         let (third, all) = (taken("third"), taken("first") + taken("second") + taken("third"));
         let keep = HashSet::from([at("kept")]);
-        let told = RefCell::new(Vec::new());
+        let asked = RefCell::new(Vec::new());
         let removed = make_room(folder.path(), &keep, |left_bytes| {
-            told.borrow_mut().push(left_bytes);
+            asked.borrow_mut().push(left_bytes);
             left_bytes <= third
         });
         assert_eq!(removed, [at("first"), at("second")]);
-        let told = told.into_inner();
-        assert_eq!((told[0], told[2]), (all, third));
+        let asked = asked.into_inner();
+        assert_eq!((asked[0], asked[2]), (all, third));
     }
 }

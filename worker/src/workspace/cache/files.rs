@@ -7,7 +7,6 @@ use crate::workspace::error::WorkspaceError;
 use crate::workspace::record;
 use crate::workspace::snapshot::modes;
 
-/// Every cache of every repository.
 pub(super) fn caches(data: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let whose = folders_in(&record::caches(data)).flat_map(|repository| folders_in(&repository));
     whose.flat_map(|whose| folders_in(&whose))
@@ -20,8 +19,8 @@ pub(super) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<>
         .map(|entry| entry.path())
 }
 
-/// Moves it out of the way first, so that nobody finds half of it.
-pub(super) fn away(path: &Path) -> Result<bool, WorkspaceError> {
+/// Renames the folder before deleting it, so that nobody finds half of it.
+pub(super) fn delete(path: &Path) -> Result<bool, WorkspaceError> {
     let gone = path.with_extension("gone");
     modes::remove_tree(&gone).map_err(WorkspaceError::io("remove", &gone))?;
     fs::rename(path, &gone).map_err(WorkspaceError::io("move away", path))?;

@@ -1,14 +1,14 @@
-//! Named folders that setup fills once for each state of the files that decide on them: `node_modules` for a lock file,
-//! say (`[workspace.caches]`).
+//! Named folders that setup fills once for each state of their key files, such as `node_modules` for a lock
+//! file (`[workspace.caches]`).
 //!
 //! ```text
-//! caches/REPOSITORY/base/NAME-KEY             filled in a checkout of a feature's base, where a person committed last
-//! caches/REPOSITORY/FEATURE-BRANCH/NAME-KEY   filled in a checkout of what landed on that branch, or on the one that it begins from
+//! caches/REPOSITORY/base/NAME-KEY             filled in a checkout of a feature's base without agents' commits
+//! caches/REPOSITORY/FEATURE-BRANCH/NAME-KEY   filled in a checkout of work landed on that branch or its base
 //! ```
 //!
-//! An attempt works on a copy. What commands fill was decided by the files in the checkout, so an attempt that goes on
-//! from work that hasn't landed, and a gate, only take from the caches; and what landed in one feature fills nothing for
-//! others.
+//! An attempt works on a copy. The files in the checkout decide what the commands write into a cache. So an
+//! attempt that continues unlanded work, and a gate, only read from the caches, and work that landed in one
+//! feature fills no cache for other features.
 
 pub(crate) mod budget;
 pub(crate) mod copy;
@@ -38,23 +38,20 @@ use crate::workspace::{git::address, snapshot::modes};
 /// Largest file of a key. Bytes.
 const KEY_FILE_BYTES: u64 = 64 << 20;
 
-/// Whose work a checkout holds, as far as it decides what may be kept of it.
+/// The origin of the work in a checkout. It decides which cache the checkout may fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The feature's base, as people left it.
+    /// The feature's base, as people committed it.
     Base,
-    /// What landed on the feature's branch, or on the one that it begins from.
+    /// Work that landed on the feature's branch, or on its base branch.
     Branch,
-    /// What an agent did and nobody let in yet.
+    /// An agent's work that has not landed.
     Attempt,
 }
 
 impl Origin {
-    /// Of a checkout that starts at `start`. A base that is a task's commit is another feature's branch, or what of one went on from
-    /// there: its agents decide what is filled for this feature, and for no further one.
-    ///
-    /// # Errors
-    /// When git can't read the commit.
+    /// The origin of a checkout that starts at `start`. A base commit with a task's trailer comes from
+    /// another feature's agents: such a checkout fills caches for this feature only.
     pub(super) async fn of(git: &Git, order: &GitOrder, start: &str) -> Result<Self, GitError> {
         if start == order.base {
             let format = format!("--format=%(trailers:key={TASK_TRAILER},valueonly)");
@@ -72,7 +69,7 @@ impl Origin {
     }
 }
 
-/// Where the caches of a feature are.
+/// The caches of a feature.
 #[derive(Debug)]
 pub(super) struct Shelf {
     base: PathBuf,
@@ -103,44 +100,44 @@ impl Shelf {
     }
 }
 
-/// Prepares a checkout: what caches hold is copied in, what they lack is filled by their commands, then the commands of
-/// every checkout run; and only when all of that worked is kept what was filled.
+/// Prepares a checkout: copies caches in, runs the commands of missing caches, then runs the setup commands
+/// of every checkout. Filled folders are kept only when all of that succeeded.
 ///
 /// # Errors
-/// When commands can't be confined, or the disk doesn't take a copy.
+/// When commands can't be sandboxed, or a copy can't be written.
 pub(super) async fn set_up(
-    room: CommandContext<'_>,
+    context: CommandContext<'_>,
     shelf: &Shelf,
     origin: Origin,
 ) -> Result<Option<CommandFailure>, WorkspaceError> {
     let mut filled = Vec::new();
-    for rule in &room.settings.caches {
-        let Some(entry) = at_length(|| entry(rule, room.tree)) else {
+    for rule in &context.settings.caches {
+        let Some(entry) = at_length(|| entry(rule, context.tree)) else {
             continue;
         };
         if let Some(found) = shelf.find(&entry)
-            && restore(&found, room.tree, &rule.path).await?
+            && restore(&found, context.tree, &rule.path).await?
         {
             faults::point("cache.restored");
             continue;
         }
         faults::point("cache.before_fill");
-        if let Some(failure) = commands::run(&rule.setup, room).await? {
+        if let Some(failure) = commands::run(&rule.setup, context).await? {
             return Ok(Some(failure));
         }
         filled.extend(shelf.place(origin, &entry).map(|place| (rule, place)));
     }
-    if let Some(failure) = commands::run(&room.settings.setup, room).await? {
+    if let Some(failure) = commands::run(&context.settings.setup, context).await? {
         return Ok(Some(failure));
     }
     faults::point("cache.filled");
     for (rule, place) in filled {
-        keep(room.tree, &rule.path, &place).await?;
+        keep(context.tree, &rule.path, &place).await?;
     }
     Ok(None)
 }
 
-/// The name of what belongs into the cache in this checkout.
+/// The name of the cache entry for this checkout.
 fn entry(rule: &CacheRule, tree: &Path) -> Option<String> {
     let mut key = format!("{}\0{:?}\0", rule.path.display(), rule.setup).into_bytes();
     for name in &rule.key {
@@ -162,7 +159,8 @@ fn entry(rule: &CacheRule, tree: &Path) -> Option<String> {
     Some(format!("{}-{}", rule.name, &sha256_hex(&key)[..32]))
 }
 
-/// Copies a cache into the checkout; false where the folder is in use by the repository itself.
+/// Copies a cache into the checkout; `false` where the repository itself has something at the path, or the
+/// cache is gone.
 async fn restore(found: &Path, tree: &Path, path: &Path) -> Result<bool, WorkspaceError> {
     let Some(parent) = inside(tree, path.parent().unwrap_or(Path::new(""))) else {
         return Ok(false);
@@ -178,13 +176,13 @@ async fn restore(found: &Path, tree: &Path, path: &Path) -> Result<bool, Workspa
         if copied.is_err() {
             let _ = modes::remove_tree(&to);
         }
-        // The least recently used ones go first when the disk's budget is used up.
+        // The disk budget removes the least recently used caches first.
         let _ = File::open(&from).and_then(|folder| folder.set_modified(SystemTime::now()));
         copied
     });
     let copied = copied.await.unwrap_or_else(|stopped| Err(stopped.into()));
     if copied.is_err() && !found.exists() {
-        // It was removed for room.
+        // The cache was removed meanwhile to free space.
         return Ok(false);
     }
     copied
@@ -192,10 +190,10 @@ async fn restore(found: &Path, tree: &Path, path: &Path) -> Result<bool, Workspa
         .map_err(WorkspaceError::io("copy the cache", found))
 }
 
-/// Keeps a copy of what was filled, under its name at once.
+/// Keeps a copy of a filled folder, moved into place atomically.
 async fn keep(tree: &Path, path: &Path, place: &Path) -> Result<(), WorkspaceError> {
     let Some(from) = inside(tree, path) else {
-        tracing::warn!(path = %path.display(), "setup made no folder to be kept");
+        tracing::warn!(path = %path.display(), "setup did not create the folder of a cache");
         return Ok(());
     };
     let folder = place.parent().unwrap_or(place);
@@ -213,7 +211,7 @@ async fn keep(tree: &Path, path: &Path, place: &Path) -> Result<(), WorkspaceErr
         if kept.is_err() {
             let _ = modes::remove_tree(&new);
         }
-        // Another attempt was faster.
+        // If the place exists now, another attempt was faster.
         if place.is_dir() { Ok(()) } else { kept }
     });
     let kept = kept.await.unwrap_or_else(|stopped| Err(stopped.into()));
@@ -221,18 +219,12 @@ async fn keep(tree: &Path, path: &Path, place: &Path) -> Result<(), WorkspaceErr
     kept.map_err(WorkspaceError::io("keep the cache", folder))
 }
 
-/// Deletes copies that somebody died over; the caller is sure that nobody prepares a checkout.
+/// Deletes incomplete copies of dead processes. The caller must be sure that nobody prepares a checkout.
 pub(super) fn delete_halves(data: &Path) {
-    let folders = |folder: PathBuf| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path())
-    };
-    let whose = folders(record::caches(data)).flat_map(folders);
-    // A whole one's name has no dot.
-    let halves = whose.flat_map(folders).filter(|path| path.extension().is_some());
-    for half in halves {
+    // The name of a complete entry has no dot.
+    for half in files::caches(data).filter(|path| path.extension().is_some()) {
         if let Err(error) = modes::remove_tree(&half) {
-            tracing::warn!(cache = %half.display(), %error, "failed to delete half a cache");
+            tracing::warn!(cache = %half.display(), %error, "failed to delete an incomplete cache");
         }
     }
 }

@@ -1,13 +1,14 @@
-//! Build output of what landed, for later checkouts: a compiler finds its `target` there and builds only what changed
-//! (`[workspace] warm`).
+//! Build output of landed work, for later checkouts: a compiler finds its `target` there and builds only the
+//! changes (`[workspace] warm`).
 //!
 //! ```text
-//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-TREE/{0,1,…}   the folders of the checkout in which the gate passed on TREE
+//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-TREE/{0,1,…}   folders of a checkout of TREE that passed the gate
 //!                                                  /index.json
 //! ```
 //!
-//! A checkout takes a copy, and only of the tree of a commit in its own history: what an attempt built that never landed reaches nobody.
-//! Compilers compare times, so files that are still the same get the times that they had when the output was made.
+//! A checkout takes a copy, and only for the tree of a commit in its own history, so the build output of
+//! unlanded work reaches nobody. Compilers compare modification times, so unchanged files get the times that
+//! they had when the output was built.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -31,33 +32,33 @@ use crate::workspace::{record, snapshot::modes};
 
 const PREFIX: &str = "warm-";
 const INDEX: &str = "index.json";
-/// Entries of one place that stay: those of checks ahead of their turn may land later than others.
+/// Entries kept per folder: work checked ahead of its turn may land later than other work.
 const ENTRIES: usize = 3;
-/// Commits of a history that are looked at.
+/// Limit of searched commits in a history.
 const HISTORY: &str = "--max-count=200";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Index {
-    /// Where the folders `0`, `1`, … stood in the checkout.
+    /// Paths of the folders `0`, `1`, … in the checkout.
     folders: Vec<PathBuf>,
     files: Vec<TrackedFile>,
 }
 
-/// A file of the commit that the gate left as it was.
+/// A file of the commit that the gate did not change.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TrackedFile {
     path: PathBuf,
-    /// Mode and object id, as the index of git has them.
+    /// Mode and object id, as in git's index.
     blob: String,
     modified_ns: u64,
 }
 
-/// Sizes of entries. They don't change.
+/// Cached sizes of entries, which don't change.
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct Sizes(Mutex<HashMap<PathBuf, u64>>);
 
 impl Sizes {
-    /// What all entries hold, of which those are measured that are new. Bytes.
+    /// Total size of all entries; only new ones are measured. Bytes.
     pub(in crate::workspace) fn measure(&self, data: &Path) -> u64 {
         let is_whole = |path: &PathBuf| path.extension().is_none() && is_entry(path);
         let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +73,7 @@ impl Sizes {
     }
 }
 
-/// Keeps the build output of the checkout in which the gate passed on `commit`: its folders are moved away.
+/// Keeps the build output of the checkout in which the gate passed on `commit`. Moves its folders away.
 pub(in crate::workspace) async fn keep(
     git: &Git,
     shelf: &Shelf,
@@ -84,7 +85,7 @@ pub(in crate::workspace) async fn keep(
         Origin::Branch | Origin::Attempt => &shelf.branch,
     };
     if let Err(error) = try_keep(git, place, commit, settings).await {
-        tracing::warn!(%error, "build output could not be kept for later checkouts");
+        tracing::warn!(%error, "failed to keep build output for later checkouts");
     }
 }
 
@@ -92,17 +93,17 @@ async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) ->
     let Some(tree) = git.tree().filter(|_| !settings.warm.folders.is_empty()) else {
         return Ok(());
     };
-    let kept_already = |name: &Path| settings.caches.iter().any(|rule| rule.path == name);
-    let names = |name: &OsStr| settings.warm.folders.iter().any(|folder| name == folder.as_str());
+    let is_cached = |name: &Path| settings.caches.iter().any(|rule| rule.path == name);
+    let is_warm_name = |name: &OsStr| settings.warm.folders.iter().any(|folder| name == folder.as_str());
     let folders: Vec<PathBuf> = ignored_folders(git)
         .await?
         .into_iter()
         .filter(|path| {
-            path.file_name().is_some_and(names) && !kept_already(path) && inside(tree, path).is_some()
+            path.file_name().is_some_and(is_warm_name) && !is_cached(path) && inside(tree, path).is_some()
         })
         .collect();
-    let held: u64 = folders.iter().map(|folder| used_bytes(&tree.join(folder))).sum();
-    if folders.is_empty() || held > settings.warm.most_bytes {
+    let size_bytes: u64 = folders.iter().map(|folder| used_bytes(&tree.join(folder))).sum();
+    if folders.is_empty() || size_bytes > settings.warm.most_bytes {
         return Ok(());
     }
     let changed = changed_files(git).await?;
@@ -134,7 +135,7 @@ async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) ->
     record::make_private(shelf)?;
     move_into(tree, &index, &place).map_err(WorkspaceError::io("keep build output in", &place))?;
     for old in entries(shelf).into_iter().skip(ENTRIES) {
-        files::away(&old)?;
+        files::delete(&old)?;
     }
     Ok(())
 }
@@ -161,21 +162,21 @@ fn move_into(tree: &Path, index: &Index, place: &Path) -> io::Result<()> {
     }
 }
 
-/// Brings the build output of the latest commit in the history of `start` that has any into its checkout.
-pub(in crate::workspace) async fn bring(
+/// Copies build output into a checkout of `start`: that of the latest commit in its history that has any.
+pub(in crate::workspace) async fn restore(
     git: &Git,
     shelf: &Shelf,
     (order, start): (&GitOrder, &str),
     settings: &Settings,
 ) {
-    match try_bring(git, shelf, (order, start), settings).await {
+    match try_restore(git, shelf, (order, start), settings).await {
         Ok(None) => {}
-        Ok(Some(entry)) => tracing::debug!(entry = %entry.display(), "the checkout starts warm"),
-        Err(error) => tracing::warn!(%error, "the checkout starts cold: build output could not be copied"),
+        Ok(Some(entry)) => tracing::debug!(entry = %entry.display(), "copied build output into the checkout"),
+        Err(error) => tracing::warn!(%error, "the checkout starts without build output: it could not be copied"),
     }
 }
 
-async fn try_bring(
+async fn try_restore(
     git: &Git,
     shelf: &Shelf,
     (order, start): (&GitOrder, &str),
@@ -205,12 +206,12 @@ async fn try_bring(
         .iter()
         .filter(|file| now.get(&file.path) == Some(&file.blob))
     {
-        settle_time(tree, file).map_err(WorkspaceError::io("set the time of", &file.path))?;
+        restore_time(tree, file).map_err(WorkspaceError::io("set the time of", &file.path))?;
     }
     Ok(Some(entry))
 }
 
-/// The entry of the latest tree in the history of `start`.
+/// The entry for the latest tree in the history of `start`.
 async fn find(git: &Git, shelf: &Shelf, start: &str) -> Result<Option<PathBuf>, GitError> {
     let kept: Vec<PathBuf> = [&shelf.branch, &shelf.base]
         .into_iter()
@@ -239,7 +240,7 @@ pub(super) fn is_entry(cache: &Path) -> bool {
     name.is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()))
 }
 
-/// Whole entries of a place, the latest first.
+/// Complete entries of a folder, the latest first.
 fn entries(place: &Path) -> Vec<PathBuf> {
     let mut found: Vec<(SystemTime, PathBuf)> = files::folders_in(place)
         .filter(|path| path.extension().is_none() && is_entry(path))
@@ -266,7 +267,7 @@ fn copy_folders(entry: &Path, tree: &Path, folders: &[(usize, PathBuf)]) -> io::
     Ok(())
 }
 
-fn settle_time(tree: &Path, file: &TrackedFile) -> io::Result<()> {
+fn restore_time(tree: &Path, file: &TrackedFile) -> io::Result<()> {
     let path = tree.join(&file.path);
     match fs::symlink_metadata(&path) {
         Ok(metadata) if metadata.is_file() => {
@@ -276,7 +277,7 @@ fn settle_time(tree: &Path, file: &TrackedFile) -> io::Result<()> {
     }
 }
 
-/// Ignored folders of the checkout, none inside another.
+/// Ignored folders of the checkout, without nested ones.
 async fn ignored_folders(git: &Git) -> Result<Vec<PathBuf>, GitError> {
     let list = ["--others", "--ignored", "--exclude-standard", "--directory", "-z"];
     let listed = git.run("ls-files").args(list).output().await?;
@@ -284,7 +285,7 @@ async fn ignored_folders(git: &Git) -> Result<Vec<PathBuf>, GitError> {
     Ok(folders.map(path_of).collect())
 }
 
-/// Those of the folders that this checkout ignores too: others would be taken for work.
+/// The folders that this checkout ignores too: git would take others for work.
 async fn still_ignored(git: &Git, folders: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
     let asked: Vec<u8> = folders
         .iter()
@@ -296,7 +297,7 @@ async fn still_ignored(git: &Git, folders: &[PathBuf]) -> Result<Vec<PathBuf>, G
     Ok(folders.map(path_of).collect())
 }
 
-/// Paths of the checkout with mode and object id.
+/// Tracked paths with mode and object id.
 async fn tracked(git: &Git) -> Result<Vec<(PathBuf, String)>, GitError> {
     let listed = git.run("ls-files").args(["--stage", "-z"]).output().await?;
     let entry = |line: &[u8]| {

@@ -1,7 +1,9 @@
-//! Filters that a repository's attributes ask for (git-crypt, nbstripout, …). Git passes files through a filter that it doesn't know, or
-//! that fails, as they are: what was to be encrypted would be pushed in plain text. So each has to be known here, and all that are known
-//! have to succeed. One that the feature's base names is a person's, and another worker may know it; one that an attempt names itself, it
-//! is told of, and can leave out.
+//! Filters that a repository's attributes name (git-crypt, nbstripout, …). Git passes files unchanged through
+//! a filter that it doesn't know or that fails, so it would push plain text instead of encrypted files. So
+//! every filter must be known here, and every known filter must succeed.
+//!
+//! A filter that the feature's base names is a person's choice, and another worker may know it. If the
+//! attempt itself names a filter, its agent gets the error and can remove it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,26 +11,26 @@ use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 use crate::workspace::git::trouble::Trouble;
 
-/// What the user's own configuration says of filters.
+/// Pattern of filter settings in the user's own configuration.
 pub(in crate::workspace) const OF_USER: &str = r"^filter\..*\.(clean|smudge|process)$";
-/// That of Git LFS, which has rules of its own.
+/// The filter of Git LFS, which has rules of its own.
 const LFS: &str = "lfs";
 
-/// A filter of the worker's configuration, with its commands, as git takes them.
+/// A filter of the worker's configuration, with its commands in git's syntax.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterRule {
-    /// Its name in attributes.
+    /// The name in attributes.
     pub name: String,
-    /// What a file goes through when it is stored.
+    /// Command for a file that is stored.
     pub clean: Option<String>,
-    /// What it goes through when it is checked out.
+    /// Command for a file that is checked out.
     pub smudge: Option<String>,
-    /// One program for both, for many files.
+    /// One program for both directions and many files.
     pub process: Option<String>,
 }
 
-/// What git is told: the worker's own filters, and of all that are `known` that they have to succeed. A direction that has no command
-/// changes nothing.
+/// Settings for git: the worker's own filters, and `required` for all `known` ones. A direction without a
+/// command changes nothing.
 pub(in crate::workspace) fn settings(
     known: &[(String, String)],
     own: &[FilterRule],
@@ -74,7 +76,7 @@ pub(in crate::workspace) fn settings(
     settings
 }
 
-/// Which filters besides Git LFS the files in the work tree are to go through, each with one of its files.
+/// The filters besides Git LFS that apply to files in the work tree, each with one such file.
 async fn used(git: &Git) -> Result<BTreeMap<String, String>, GitError> {
     let attributes = git
         .run("ls-files")
@@ -123,8 +125,8 @@ fn refused(trouble: Trouble, filter: &str, path: &str, why: &str) -> GitError {
     }
 }
 
-/// Whose the trouble with a filter is: the attempt's, where the attributes of `base` don't name it. Of a base that isn't here nobody can
-/// say that they don't.
+/// The attempt is at fault for a filter that the attributes of `base` don't name. If `base` isn't here, that
+/// is unknown, and the attempt isn't blamed.
 async fn trouble(git: &Git, base: &str, filter: &str) -> Result<Trouble, GitError> {
     let wanted = format!("filter={filter}");
     let options = [
@@ -148,7 +150,7 @@ async fn trouble(git: &Git, base: &str, filter: &str) -> Result<Trouble, GitErro
     })
 }
 
-/// A filter that git doesn't know here, with a file that has to go through it.
+/// A filter that git doesn't know here, with one of its files.
 async fn unknown(git: &Git) -> Result<Option<(String, String)>, GitError> {
     let known = &git.environment().filters;
     let mut used = used(git).await?.into_iter();
@@ -163,7 +165,7 @@ const UNKNOWN: &str = "git doesn't know on this worker";
 /// Refuses a checkout with files whose filter git doesn't know here.
 ///
 /// # Errors
-/// When there is one, or git fails.
+/// When there is such a file, or git fails.
 pub(in crate::workspace) async fn must_be_known(git: &Git) -> Result<(), GitError> {
     match unknown(git).await? {
         Some((filter, path)) => Err(refused(Trouble::Filter, &filter, &path, UNKNOWN)),
@@ -171,10 +173,10 @@ pub(in crate::workspace) async fn must_be_known(git: &Git) -> Result<(), GitErro
     }
 }
 
-/// Refuses an attempt's work tree with such files.
+/// As [`must_be_known`], for an attempt's work tree.
 ///
 /// # Errors
-/// When there is one, or git fails.
+/// When there is such a file, or git fails.
 pub(in crate::workspace) async fn must_be_known_since(git: &Git, base: &str) -> Result<(), GitError> {
     match unknown(git).await? {
         Some((filter, path)) => Err(refused(
@@ -187,22 +189,23 @@ pub(in crate::workspace) async fn must_be_known_since(git: &Git, base: &str) -> 
     }
 }
 
-/// Refuses an attempt's work tree with files that go through a filter, since they can only be stored without.
+/// Refuses an attempt's work tree with files that have a filter, because they could only be stored without
+/// it.
 ///
 /// # Errors
-/// When there is one, or git fails.
+/// When there is such a file, or git fails.
 pub(in crate::workspace) async fn must_be_none(git: &Git, base: &str) -> Result<(), GitError> {
     let Some((filter, path)) = used(git).await?.pop_first() else {
         return Ok(());
     };
-    let why = "fails, so that the file is not stored";
+    let why = "fails, so the file can't be stored";
     Err(refused(trouble(git, base, &filter).await?, &filter, &path, why))
 }
 
-/// Refuses a checkout of which git says that it could not encode a file as its attributes ask (`working-tree-encoding`).
+/// Refuses a checkout in which git could not encode a file as its attributes ask (`working-tree-encoding`).
 ///
 /// # Errors
-/// When it says so: the file would be another one than everywhere else.
+/// When git reports that: the file would differ from every other checkout.
 pub(in crate::workspace) fn must_be_encoded(words: &[u8]) -> Result<(), GitError> {
     let words = String::from_utf8_lossy(words);
     match words.lines().find(|line| line.contains("failed to encode '")) {
@@ -210,7 +213,7 @@ pub(in crate::workspace) fn must_be_encoded(words: &[u8]) -> Result<(), GitError
         Some(line) => Err(GitError {
             command: "read-tree".to_owned(),
             trouble: Trouble::Filter,
-            words: format!("{line} (`working-tree-encoding`, which this worker's git can't do)"),
+            words: format!("{line} (this worker's git doesn't support that `working-tree-encoding`)"),
             code: None,
         }),
     }
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_that_is_known_has_to_succeed() {
+    fn every_known_filter_is_required() {
         let known = [
             pair("filter.strip.clean", "strip"),
             pair("filter.whole.process", "whole"),
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoding_that_git_can_not_do_is_named() {
+    fn an_error_names_an_unsupported_encoding() {
         assert!(must_be_encoded(b"warning: else\n").is_ok());
         let error = must_be_encoded(b"error: failed to encode 'a.txt' from UTF-8 to NONE\n").unwrap_err();
         assert!(

@@ -1,4 +1,4 @@
-//! Git directories made by hand: no template, no hook, nothing but what is written here, and no process for it.
+//! Git directories written by hand: without a template, a hook, or a git process.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::workspace::git::environment::Identity;
 
-/// How a repository names its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum ObjectFormat {
     Sha1,
@@ -24,7 +23,7 @@ impl ObjectFormat {
         }
     }
 
-    /// The id that stands for "no object".
+    /// The id that means "no object".
     pub(in crate::workspace) fn zeros(self) -> String {
         "0".repeat(match self {
             Self::Sha1 => 40,
@@ -33,18 +32,15 @@ impl ObjectFormat {
     }
 }
 
-/// What `HEAD` of a new git directory says.
+/// `HEAD` of a new git directory.
 pub(in crate::workspace) enum Head<'a> {
     /// A whole ref name, which needn't exist.
     Ref(&'a str),
     Commit(&'a str),
 }
 
-/// Makes or completes a git directory whose objects may be borrowed from the object folder `borrowed`. `HEAD` is written
-/// last: where it is, the rest is there.
-///
-/// # Errors
-/// When the disk doesn't take it.
+/// Creates or completes a git directory, which can borrow objects from the object folder `borrowed`. `HEAD`
+/// is written last: where it exists, the directory is complete.
 pub(in crate::workspace) fn make(
     dir: &Path,
     format: ObjectFormat,
@@ -79,17 +75,18 @@ pub(in crate::workspace) fn make(
     fs::write(dir.join("HEAD"), head)
 }
 
-/// What a git directory says whose remote has objects that are not here.
+/// Configuration of a git directory whose missing objects are at its remote.
 pub(in crate::workspace) const PARTIAL: &str =
     "[extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\tpromisor = true\n";
 
-/// Whether objects may be missing in the object folder of a git directory, since its remote has them.
+/// Whether an object folder may lack objects that its remote has.
 pub(in crate::workspace) fn is_partial(objects: &Path) -> bool {
     let config = objects.with_file_name("config");
     fs::read_to_string(config).is_ok_and(|config| config.to_lowercase().contains("partialclone ="))
 }
 
-/// Lets the git directory find objects in the object folder `objects`, which must stay, up to where its history ends.
+/// Lets the git directory borrow from the object folder `objects`, which must stay. Copies the point where a
+/// shallow history ends.
 pub(in crate::workspace) fn borrow(dir: &Path, objects: &Path) -> io::Result<()> {
     lend(dir, objects)?;
     match fs::copy(objects.with_file_name(SHALLOW), dir.join(SHALLOW)) {
@@ -101,7 +98,8 @@ pub(in crate::workspace) fn borrow(dir: &Path, objects: &Path) -> io::Result<()>
     }
 }
 
-/// Lets the git directory find objects in the object folder `objects`, which must stay. Where its history ends is its own affair.
+/// Lets the git directory borrow from the object folder `objects`, which must stay. It keeps its own record
+/// of where a shallow history ends.
 pub(in crate::workspace) fn lend(dir: &Path, objects: &Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let mut line = objects.as_os_str().as_bytes().to_vec();
@@ -109,36 +107,37 @@ pub(in crate::workspace) fn lend(dir: &Path, objects: &Path) -> io::Result<()> {
     fs::write(dir.join("objects/info/alternates"), line)
 }
 
-/// Removes packs and objects that a killed git left half-written in an object folder, once they are so old.
+/// Removes half-written packs and objects of a killed git from an object folder, if they are older than
+/// `older`.
 pub(in crate::workspace) fn remove_halves(objects: &Path, older: Duration) {
     for folder in fs::read_dir(objects).into_iter().flatten().flatten() {
         for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
             let name = file.file_name();
             let name = name.to_string_lossy();
-            // All else, of which there may be thousands, needn't be asked for.
+            // Skip the metadata of all other files: there may be thousands.
             if !name.starts_with("tmp_") && !name.starts_with(".tmp-") {
                 continue;
             }
             let modified = file.metadata().and_then(|metadata| metadata.modified());
             let age = modified.ok().and_then(|at| at.elapsed().ok());
             if age.is_some_and(|age| age > older) {
-                // Whoever fetches goes on without the room.
+                // A fetch works without the freed space.
                 let _ = fs::remove_file(file.path());
             }
         }
     }
 }
 
-/// The object folder from which a git directory borrows.
+/// The object folder that a git directory borrows from.
 pub(in crate::workspace) fn lender(dir: &Path) -> Option<PathBuf> {
     let line = fs::read_to_string(dir.join("objects/info/alternates")).ok()?;
     Some(PathBuf::from(line.trim_end()))
 }
 
-/// The file in a git directory that names commits whose parents are not there.
+/// The file in a git directory that lists commits without their parents.
 pub(in crate::workspace) const SHALLOW: &str = "shallow";
 
-/// The `[user]` section that makes commits by `identity`.
+/// The `[user]` section for commits by `identity`.
 pub(in crate::workspace) fn user_section(identity: &Identity) -> String {
     format!(
         "[user]\n\tname = {}\n\temail = {}\n",
@@ -147,7 +146,7 @@ pub(in crate::workspace) fn user_section(identity: &Identity) -> String {
     )
 }
 
-/// A value as a configuration file takes it.
+/// A value quoted for a configuration file.
 pub(in crate::workspace) fn quoted(value: &str) -> String {
     let escaped = value
         .replace('\\', "\\\\")
@@ -156,8 +155,8 @@ pub(in crate::workspace) fn quoted(value: &str) -> String {
     format!("\"{escaped}\"")
 }
 
-/// Removes lock files that a killed git left, beside `HEAD` and among the refs, and what it was to replace packed refs with; the caller is
-/// sure that none runs there.
+/// Removes files of a killed git: locks beside `HEAD` and among the refs, and the half-written replacement of
+/// packed refs. The caller must be sure that no git runs there.
 pub(in crate::workspace) fn remove_stale_locks(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join("packed-refs.new")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -167,11 +166,11 @@ pub(in crate::workspace) fn remove_stale_locks(dir: &Path) -> io::Result<()> {
     remove_locks_in(&dir.join("refs"), true)
 }
 
-fn remove_locks_in(dir: &Path, below: bool) -> io::Result<()> {
+fn remove_locks_in(dir: &Path, recursive: bool) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            if below {
+            if recursive {
                 remove_locks_in(&entry.path(), true)?;
             }
         } else if entry.file_name().to_string_lossy().ends_with(".lock") {

@@ -1,14 +1,12 @@
-//! What a repository says of its submodules: `.gitmodules` of a commit, and addresses relative to the repository's own.
+//! A repository's declarations of submodules: `.gitmodules` of a commit, and addresses relative to the
+//! repository's own.
 
 use std::collections::BTreeMap;
 
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 
-/// The addresses by path, as far as they can be used, of the submodules that `commit` declares.
-///
-/// # Errors
-/// When git can't read the commit.
+/// The usable addresses, by path, of the submodules that `commit` declares.
 pub(in crate::workspace) async fn declared(
     git: &Git,
     commit: &str,
@@ -48,7 +46,7 @@ fn read(listed: &str, parent: &str) -> BTreeMap<String, String> {
         if is_of_this_machine(url) && !is_of_this_machine(parent) {
             tracing::warn!(
                 path,
-                "a submodule stays empty: a repository of another machine names one of this machine's own"
+                "a submodule stays empty: a remote repository names a path on this machine"
             );
         }
         let address = resolve(parent, url)?;
@@ -57,7 +55,7 @@ fn read(listed: &str, parent: &str) -> BTreeMap<String, String> {
     found.collect()
 }
 
-/// Whether a path stays where it is put.
+/// Whether a path has no part that leads elsewhere or into a `.git`.
 fn is_plain(path: &str) -> bool {
     !path.is_empty()
         && path
@@ -65,7 +63,8 @@ fn is_plain(path: &str) -> bool {
             .all(|part| !matches!(part, "" | "." | "..") && !part.eq_ignore_ascii_case(".git"))
 }
 
-/// Whether git takes an address for a path on this machine: all that isn't `SCHEME://…` or `HOST:PATH`.
+/// Whether git takes an address for a path on this machine: every address except `SCHEME://…` and
+/// `HOST:PATH`.
 fn is_of_this_machine(url: &str) -> bool {
     if url.starts_with("./") || url.starts_with("../") {
         return false;
@@ -77,9 +76,9 @@ fn is_of_this_machine(url: &str) -> bool {
     }
 }
 
-/// The address that `url` means in a repository whose own address is `parent`; `None` for what git would take for an
-/// option or run as a program, and for what only this machine has where the repository is another one's: it could name
-/// whatever the worker's user may read.
+/// Resolves `url` in a repository whose own address is `parent`. `None` for a URL that git would take for an
+/// option or run as a program. `None` also for a path of this machine in a repository from elsewhere: it
+/// could name anything that the worker's user may read.
 fn resolve(parent: &str, url: &str) -> Option<String> {
     if url.is_empty() || url.starts_with('-') || url.contains("::") || url.contains(['\n', '\0']) {
         return None;
@@ -96,7 +95,7 @@ fn resolve(parent: &str, url: &str) -> Option<String> {
         if let Some(after) = rest.strip_prefix("./") {
             rest = after;
         } else if let Some(after) = rest.strip_prefix("../") {
-            // As git does it: the last part goes, at a `/`, else at the `:` of `host:path`.
+            // As in git: drop the last part at a `/`, or at the `:` of `host:path`.
             let end = base
                 .rfind('/')
                 .or_else(|| base.rfind(':').map(|colon| colon + 1))?;
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_addresses_are_brought_together_by_name() {
+    fn paths_and_addresses_are_matched_by_submodule_name() {
         let listed = "submodule.a.path\nlib/a\0submodule.a.url\n../a.git\0\
                       submodule.b.c.path\n../b\0submodule.b.c.url\n/b\0submodule.d.path\nd\0";
         let found = read(listed, "/srv/r.git");

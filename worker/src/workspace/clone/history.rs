@@ -1,5 +1,5 @@
-//! How much of a repository a mirror holds: everything, or as little as `[workspace]` says, and more when the work needs
-//! it.
+//! The part of a repository that a mirror holds: everything, or as little as `[workspace]` says, and more
+//! when the work needs it.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::publish::rebase;
 use crate::workspace::settings::History;
 
-/// How often a history that ends too early is made longer before all of it is fetched.
+/// How often a truncated history is deepened before all of it is fetched.
 const DEEPENINGS: u32 = 3;
 
 impl History {
-    /// What a mirror's configuration says of it.
+    /// The lines for a mirror's configuration.
     pub(in crate::workspace) fn config(&self) -> String {
         match &self.filter {
             None => String::new(),
@@ -25,7 +25,8 @@ impl History {
         }
     }
 
-    /// Options of a fetch into the mirror `dir`. Only an empty one gets a short history: later fetches add to it.
+    /// Options of a fetch into the mirror `dir`. Only an empty mirror gets a short history: later fetches
+    /// extend it.
     pub(in crate::workspace) fn options(&self, dir: &Path) -> Vec<String> {
         let depth = self.depth.filter(|_| is_empty(dir));
         let depth = depth.map(|depth| format!("--depth={depth}"));
@@ -41,15 +42,15 @@ fn is_empty(dir: &Path) -> bool {
             .flatten()
             .flatten()
     };
-    // A fetch that was broken off leaves `tmp_pack_…`, and nothing that it could build on.
+    // An interrupted fetch leaves only an unusable `tmp_pack_…`.
     let is_partial = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("tmp_");
     entries("objects/pack").all(is_partial)
         && entries("objects").all(|entry| matches!(entry.file_name().to_str(), Some("info" | "pack")))
 }
 
 impl Mirror {
-    /// As [`Self::fetch`], with the whole history between the base and what was wanted, which merging and searching
-    /// need; `borrower` is a git directory that borrows from this mirror.
+    /// As [`Self::fetch`], but with the whole history between the base and the requested commits, which
+    /// merging and searching need. `borrower` is a git directory that borrows from this mirror.
     ///
     /// # Errors
     /// As [`Self::fetch`].
@@ -64,7 +65,7 @@ impl Mirror {
         Ok(fetched)
     }
 
-    /// As [`Self::fetch_whole`], before anybody borrows.
+    /// As [`Self::fetch_whole`], before a borrower exists.
     pub(in crate::workspace) async fn fetch_all_between(
         &self,
         wanted: &FetchRequest<'_>,

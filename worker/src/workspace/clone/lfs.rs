@@ -1,8 +1,9 @@
-//! Git LFS as the worker's user has it: filters run in the worker's own git directory, with the worker's configuration;
-//! objects are kept once a repository; the ones that an agent added go to the server before the commit that names them.
+//! Git LFS with the setup of the worker's user. Filters run in the worker's own git directory, with the
+//! worker's configuration. Objects are stored once per repository. New objects of an agent go to the server
+//! before the commit that names them.
 //!
-//! A repository's `.lfsconfig` says which server that is, and git-lfs sends the user's credentials there. So it is read from
-//! the feature's base alone, which is a person's: what an agent writes there changes nothing.
+//! A repository's `.lfsconfig` names the server, and git-lfs sends the user's credentials there. So it is
+//! read only from the feature's base, which people control. An agent's changes to it have no effect.
 
 use std::fs;
 use std::io;
@@ -13,7 +14,7 @@ use crate::faults;
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::{Git, REMOTE};
 
-/// What `git lfs install` would have told git.
+/// The settings that `git lfs install` writes.
 pub(in crate::workspace) const FILTER: &[(&str, &str)] = &[
     ("filter.lfs.process", "git-lfs filter-process"),
     ("filter.lfs.clean", "git-lfs clean -- %f"),
@@ -21,18 +22,16 @@ pub(in crate::workspace) const FILTER: &[(&str, &str)] = &[
     ("filter.lfs.required", "true"),
 ];
 
-/// Without it a checkout has to fail: an agent would work on the pointers. [`crate::workspace::Trouble`] knows the words.
+/// Settings for a machine without git-lfs: a checkout must fail, or an agent would work on the pointers.
+/// [`crate::workspace::Trouble`] recognises the words.
 pub(in crate::workspace) const MISSING: &[(&str, &str)] = &[
     ("filter.lfs.clean", "echo git-lfs is not installed >&2; false #"),
     ("filter.lfs.smudge", "echo git-lfs is not installed >&2; false #"),
     ("filter.lfs.required", "true"),
 ];
 
-/// Lets the worker's git directory keep its objects where all of the repository's are. (`lfs.storage` would hold for a
-/// remote on a local path too.)
-///
-/// # Errors
-/// When the disk refuses it.
+/// Links the worker's git directory to the repository's shared LFS objects. (`lfs.storage` would also apply
+/// to a remote on a local path.)
 pub(in crate::workspace) fn share(git: &Git) -> io::Result<()> {
     let Some(storage) = git.lfs_storage() else {
         return Ok(());
@@ -44,10 +43,11 @@ pub(in crate::workspace) fn share(git: &Git) -> io::Result<()> {
     }
 }
 
-/// The file in a repository that says how it is used with Git LFS.
+/// The file in a repository with its Git LFS configuration.
 const CONFIG: &str = ".lfsconfig";
-/// What git-lfs takes from it besides addresses, by `git-lfs-config(5)`, and what holds where nobody says anything.
-/// (`lfs.locksverify` and `lfs.ADDRESS.access` may be anybody's: they can only make a server that is trusted refuse.)
+/// Other settings that git-lfs reads from that file, by `git-lfs-config(5)`, with their defaults.
+/// (`lfs.locksverify` and `lfs.ADDRESS.access` may come from anybody: they can only make a trusted server
+/// refuse.)
 const OTHERS: &[(&str, &str)] = &[
     ("lfs.fetchinclude", ""),
     ("lfs.fetchexclude", ""),
@@ -55,17 +55,14 @@ const OTHERS: &[(&str, &str)] = &[
     ("lfs.allowincompletepush", "false"),
     ("lfs.gitprotocol", "https"),
 ];
-/// The same for all remotes, which goes before what is a remote's own.
+/// Addresses for all remotes. They take precedence over a single remote's.
 const URL: &str = "lfs.url";
 const PUSH_URL: &str = "lfs.pushurl";
 
-/// What the user's own configuration says of Git LFS: it goes before a repository's.
+/// Pattern of Git LFS settings in the user's own configuration, which takes precedence over a repository's.
 pub(in crate::workspace) const OF_USER: &str = r"^lfs\.[a-z]+$";
 
-/// What was settled for a git directory, for a run of git that works with another's configuration.
-///
-/// # Errors
-/// When git fails.
+/// The Git LFS settings in a git directory, for a git run with another directory's configuration.
 pub(in crate::workspace) async fn settled(git: &Git) -> Result<Vec<(String, String)>, GitError> {
     let said = git
         .run("config")
@@ -78,11 +75,8 @@ pub(in crate::workspace) async fn settled(git: &Git) -> Result<Vec<(String, Stri
         .collect())
 }
 
-/// Settles for the worker's git directory what git-lfs does, as `base` and the user's configuration have it: what stands in
-/// a git directory goes before any `.lfsconfig`. Without `base` the repository's address decides.
-///
-/// # Errors
-/// When git fails, or the disk doesn't take it.
+/// Writes the Git LFS settings of `base` and the user's configuration into the worker's git directory, where
+/// they take precedence over any `.lfsconfig`. Without the commit `base`, the repository's address decides.
 pub(in crate::workspace) async fn settle(git: &Git, base: &str) -> Result<(), WorkspaceError> {
     let path = git.dir().join("config");
     let mut config = fs::read_to_string(&path).map_err(WorkspaceError::io("read", &path))?;
@@ -114,7 +108,7 @@ fn setting<'a>(settings: &'a [(String, String)], key: &str) -> Option<&'a str> {
     of_key.next().map(|(_, value)| value.as_str())
 }
 
-/// What `.lfsconfig` of the commit says; nothing without that commit or file.
+/// The commit's `.lfsconfig`; empty without that commit or file.
 async fn in_base(git: &Git, base: &str) -> Result<Vec<(String, String)>, GitError> {
     let listed = git
         .run("ls-tree")
@@ -134,7 +128,7 @@ async fn in_base(git: &Git, base: &str) -> Result<Vec<(String, String)>, GitErro
     Ok(pairs(&said.text()))
 }
 
-/// Reads `git config --null`.
+/// Parses the output of `git config --null`.
 pub(in crate::workspace) fn pairs(listed: &str) -> Vec<(String, String)> {
     let pair = |entry: &str| {
         let (key, value) = entry.split_once('\n')?;
@@ -143,7 +137,7 @@ pub(in crate::workspace) fn pairs(listed: &str) -> Vec<(String, String)> {
     listed.split('\0').filter_map(pair).collect()
 }
 
-/// Where git-lfs finds the server of a repository at `address` by itself.
+/// The server that git-lfs derives from a repository's address.
 fn endpoint(address: &str) -> String {
     let of_http = |address: &str| {
         let address = address.trim_end_matches('/');
@@ -161,10 +155,10 @@ fn endpoint(address: &str) -> String {
     }
 }
 
-/// Sends the objects that `commit` names and `start` doesn't, where the repository has any.
+/// Uploads the objects that `commit` names and `start` doesn't, if the repository uses Git LFS.
 ///
 /// # Errors
-/// When the server doesn't take them.
+/// When the server refuses them.
 pub(in crate::workspace) async fn upload(
     git: &Git,
     start: &str,
@@ -177,7 +171,7 @@ pub(in crate::workspace) async fn upload(
     if !used || start == commit {
         return Ok(());
     }
-    // What a hook of the user's would be told; hooks are off.
+    // The input of a `pre-push` hook; hooks are off.
     faults::point("lfs.before_upload");
     let pushed = format!("{name} {commit} {name} {start}\n");
     git.run("lfs")
@@ -195,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_where_git_lfs_looks_for_them() {
+    fn servers_are_derived_from_addresses_as_git_lfs_does() {
         let rows = [
             ("https://h/a/b", "https://h/a/b.git/info/lfs"),
             ("https://me:pw@h/a/b.git/", "https://me:pw@h/a/b.git/info/lfs"),

@@ -1,8 +1,8 @@
-//! A bare copy of a repository on this machine, of which clones borrow objects.
+//! A bare copy of a repository on this machine. Clones borrow its objects.
 //!
-//! It only ever gains objects: they are packed together (`pack`), never collected while it exists. Its refs are a cache; its lock file
-//! makes it safe to share between processes. A mirror that git can't use any more is put beside and fetched anew, and
-//! goes on lending what it still has.
+//! A mirror only gains objects: they are packed (`pack`), but never collected while the mirror exists. Its
+//! refs are a cache, and its lock file makes it safe to share between processes. A mirror that git can't use
+//! any more is renamed and fetched anew; it still lends its intact objects.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -19,10 +19,9 @@ use crate::workspace::git::{Git, REMOTE};
 use crate::workspace::settings::History;
 use crate::workspace::snapshot::modes;
 
-/// Longest wait for the mirror while somebody else fetches into it.
+/// Longest wait for another process's fetch into the mirror.
 const LOCK_WAIT: Duration = Duration::from_secs(20 * 60);
 
-/// The mirror of one repository.
 #[derive(Debug)]
 pub(in crate::workspace) struct Mirror {
     pub(in crate::workspace) git: Git,
@@ -31,21 +30,21 @@ pub(in crate::workspace) struct Mirror {
     pub(in crate::workspace) history: History,
 }
 
-/// What a caller needs from the remote.
+/// A caller's request to the remote.
 #[derive(Debug)]
 pub(in crate::workspace) struct FetchRequest<'a> {
-    /// Refs (whole names) to fetch as they are now; each may be missing.
+    /// Refs (whole names) to fetch at their current state; each may be missing.
     pub refs: Vec<&'a str>,
     /// A commit that is needed only if the first of the refs is missing.
     pub base: &'a str,
-    /// A commit that must be there afterwards if the remote has it in any way.
+    /// A commit to fetch if the remote has it on any ref.
     pub commit: Option<&'a str>,
 }
 
-/// What is there after a fetch; `None` for what isn't.
+/// Objects that are present after a fetch; `None` for missing ones.
 #[derive(Debug)]
 pub(in crate::workspace) struct Fetched {
-    /// In the order in which they were wanted.
+    /// In the order of the request.
     pub refs: Vec<Option<String>>,
     pub base: Option<String>,
     pub commit: Option<String>,
@@ -61,7 +60,7 @@ impl Fetched {
 }
 
 impl Mirror {
-    /// The mirror of `git`'s repository, in `git`'s directory; not touched yet.
+    /// The mirror of `git`'s repository, in `git`'s directory. Doesn't touch the disk.
     pub(in crate::workspace) fn new(
         git: Git,
         format: ObjectFormat,
@@ -76,21 +75,21 @@ impl Mirror {
         }
     }
 
-    /// The folder from which clones borrow.
+    /// The object folder that clones borrow from.
     pub(in crate::workspace) fn objects(&self) -> PathBuf {
         self.git.dir().join("objects")
     }
 
-    /// Makes the mirror if there is none, with nothing in it yet.
+    /// Creates an empty mirror if none exists.
     pub(in crate::workspace) async fn ensure(&self) -> Result<(), WorkspaceError> {
         let _lock = self.lock().await?;
         self.make_if_missing()
     }
 
-    /// Brings what is wanted from the remote.
+    /// Fetches the requested refs and commits from the remote.
     ///
     /// # Errors
-    /// When the remote can't be reached or refuses; when the mirror can't be used even after it was made anew.
+    /// When the remote can't be reached or refuses, or the mirror is unusable even after it was recreated.
     pub(in crate::workspace) async fn fetch(
         &self,
         wanted: &FetchRequest<'_>,
@@ -99,20 +98,20 @@ impl Mirror {
         self.make_if_missing()?;
         match self.fetch_locked(wanted).await {
             Err(error) if error.suspects_objects() => {
-                tracing::warn!(%error, "mirror can't be used");
-                self.make_anew(wanted).await
+                tracing::warn!(%error, "mirror is unusable");
+                self.recreate(wanted).await
             }
             other => Ok(other?),
         }
     }
 
-    /// Makes the mirror anew because its use showed that objects in it are broken.
+    /// Recreates the mirror after its use showed broken objects.
     pub(in crate::workspace) async fn rebuild(
         &self,
         wanted: &FetchRequest<'_>,
     ) -> Result<Fetched, WorkspaceError> {
         let _lock = self.lock().await?;
-        self.make_anew(wanted).await
+        self.recreate(wanted).await
     }
 
     /// Whether the remote has no branch at all.
@@ -134,7 +133,7 @@ impl Mirror {
         if missing.is_empty() {
             return Ok(fetched);
         }
-        // Not every server gives out a commit by its id; then it may still be below a branch.
+        // Not every server serves a commit by its id; the commit may still be below a branch.
         match self.fetch_arguments(missing).await {
             Err(error) if error.trouble.is_remote() && !error.words.contains("not our ref") => {
                 return Err(error);
@@ -143,9 +142,9 @@ impl Mirror {
         }
         if !fetched.missing(wanted).is_empty() {
             let mut options = self.history.options(self.git.dir());
-            // Else one that is gone leaves no room for those below its name.
+            // A deleted branch `a` would otherwise exclude branches below `a/`.
             options.push("--prune".to_owned());
-            // An attempt may have been moved since its name was told.
+            // The attempt may have moved since the order was written.
             let attempts = format!("+{REFS}*:{REFS}*");
             let branches = "+refs/heads/*:refs/heads/*".to_owned();
             self.fetch_with(options, [branches, attempts]).await?;
@@ -165,16 +164,17 @@ impl Mirror {
             if let Some(gone) = missing_ref(&error.words, &refs) {
                 self.git.run("update-ref").args(["-d", gone]).output().await?;
                 refs.retain(|name| *name != gone);
-            } else if !lacks_room(&error.words) || !self.make_room_for(&refs).await? {
+            } else if !has_ref_collision(&error.words) || !self.delete_colliding_refs(&refs).await? {
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    /// Deletes the refs here that leave no room for `refs`, all of which the remote has: a branch `a` and one below `a/` are never
-    /// there at once, so these are gone from it. Whether there were any.
-    async fn make_room_for(&self, refs: &[&str]) -> Result<bool, GitError> {
+    /// Deletes local refs that collide with `refs`, all of which the remote has: a branch `a` and one below
+    /// `a/` can't exist at once, so the remote no longer has the deleted ones. Returns whether there were
+    /// any.
+    async fn delete_colliding_refs(&self, refs: &[&str]) -> Result<bool, GitError> {
         let here = self.git.run("for-each-ref").args(["--format=%(refname)"]);
         let here = here.output().await?.text();
         let gone: String = here
@@ -211,7 +211,8 @@ impl Mirror {
             "--no-tags",
             "--no-auto-maintenance",
             "--no-write-fetch-head",
-            // A remote may be a shallow clone itself: without this git leaves out where its history ends, and looks for what is beyond.
+            // A remote may be a shallow clone. Without this option, git doesn't take over where its history
+            // ends, and asks for missing parents.
             "--update-shallow",
         ];
         self.git
@@ -267,7 +268,7 @@ impl Mirror {
         let waited = tokio::task::spawn_blocking(move || file.lock().map(|()| Lock(file)));
         match tokio::time::timeout(LOCK_WAIT, waited).await {
             Ok(Ok(locked)) => locked
-                // By which a mirror that nobody uses any more is known.
+                // The lock's time marks the mirror's last use.
                 .and_then(|lock| lock.0.set_modified(SystemTime::now()).map(|()| lock))
                 .map_err(WorkspaceError::io("lock", &path)),
             Ok(Err(stopped)) => Err(WorkspaceError::io("lock", &path)(stopped.into())),
@@ -282,7 +283,8 @@ impl Mirror {
         if dir.join("HEAD").exists() {
             return clean(dir);
         }
-        // An instance that died while it replaced the mirror had the new one ready, with the old one lent to it.
+        // An instance died while it replaced the mirror: the new one is complete and borrows from the old
+        // one.
         let new = dir.with_extension("new");
         if gitdir::lender(&new).is_some() {
             return fs::rename(&new, dir).map_err(WorkspaceError::io("replace the mirror", dir));
@@ -292,15 +294,15 @@ impl Mirror {
 
     fn make(&self) -> Result<(), WorkspaceError> {
         let dir = self.git.dir();
-        // No branch of this name is ever fetched, so that HEAD is never a real one.
+        // No ref of this name is ever fetched, so HEAD never points to a real branch.
         let head = Head::Ref("refs/ralph/none");
         gitdir::make(dir, self.format, head, None, true, &self.history.config())
             .map_err(WorkspaceError::io("make the mirror", dir))
     }
 
-    /// Fetches into a new mirror, which then takes the old one's place. The old one stays beside it, and what is still
-    /// in it can be found from the new one: clones that borrow here lose nothing.
-    async fn make_anew(&self, wanted: &FetchRequest<'_>) -> Result<Fetched, WorkspaceError> {
+    /// Fetches into a new mirror, which then replaces the old one. The new mirror borrows from the old one,
+    /// which stays beside it, so clones that borrow here lose nothing.
+    async fn recreate(&self, wanted: &FetchRequest<'_>) -> Result<Fetched, WorkspaceError> {
         let dir = self.git.dir();
         let new = Self {
             git: self.git.at(dir.with_extension("new")),
@@ -315,34 +317,35 @@ impl Mirror {
             .map(|number| dir.with_extension(format!("{BROKEN}{number}")))
             .find(|path| !path.exists())
             .unwrap_or_else(|| dir.with_extension(BROKEN));
-        // Where its own history ends, the new one knows by itself.
+        // The new mirror has its own record of where a shallow history ends.
         gitdir::lend(new.git.dir(), &beside.join("objects"))
             .and_then(|()| fs::rename(dir, &beside))
             .and_then(|()| fs::rename(new.git.dir(), dir))
             .map_err(WorkspaceError::io("replace the mirror", dir))?;
-        tracing::warn!(address = %address::public(&self.address), old = %beside.display(), "mirror made anew");
+        tracing::warn!(address = %address::public(&self.address), old = %beside.display(), "mirror recreated");
         Ok(fetched)
     }
 }
 
-/// The file by whose lock a mirror belongs to one process at a time. When it was changed last says when the mirror was used.
+/// The lock file of a mirror. Its modification time is the mirror's last use.
 pub(in crate::workspace) fn lock_of(mirror: &Path) -> PathBuf {
     mirror.with_extension("lock")
 }
 
-/// A mirror's lock. It is given back, not only closed: a child that another thread is just starting has it open too, until it executes.
+/// A mirror's lock. Dropping unlocks the file explicitly: a child that another thread is starting holds it
+/// open until it executes.
 #[derive(Debug)]
 pub(in crate::workspace) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Err(error) = self.0.unlock() {
-            tracing::warn!(%error, "failed to give back the lock of a mirror");
+            tracing::warn!(%error, "failed to release the lock of a mirror");
         }
     }
 }
 
-/// The lock of a mirror, unless somebody has it. Nothing is written, so that it doesn't count as used.
+/// Locks a mirror without waiting; `None` when it is in use. Writes nothing, so this doesn't count as a use.
 pub(in crate::workspace) fn try_lock(mirror: &Path) -> Result<Option<Lock>, WorkspaceError> {
     let path = lock_of(mirror);
     let lock = File::options().write(true).open(&path);
@@ -354,7 +357,7 @@ pub(in crate::workspace) fn try_lock(mirror: &Path) -> Result<Option<Lock>, Work
     }
 }
 
-/// Removes what a git that was killed has left in a mirror, whose lock the caller has.
+/// Removes files of a killed git from a mirror. The caller holds the mirror's lock.
 pub(in crate::workspace) fn clean(mirror: &Path) -> Result<(), WorkspaceError> {
     let objects = mirror.join("objects");
     let older = if gitdir::is_partial(&objects) {
@@ -369,14 +372,14 @@ pub(in crate::workspace) fn clean(mirror: &Path) -> Result<(), WorkspaceError> {
     cleaned.map_err(WorkspaceError::io("clean", mirror))
 }
 
-/// What a git that was killed has begun to write goes at once, since whoever writes has the mirror's lock; but after so long in a partial
-/// one, into which checkouts fetch without it.
+/// Minimum age of half-written files in a partial mirror, because checkouts fetch into it without its lock.
+/// In other mirrors such files are removed at once: every writer holds the lock.
 const HALVES: Duration = Duration::from_secs(60 * 60);
 
-/// Begin of the extension of broken mirrors.
+/// Prefix of the file extension of broken mirrors.
 const BROKEN: &str = "broken-";
 
-/// Deletes broken mirrors below `mirrors`; the caller is sure that no clone borrows from any.
+/// Deletes broken mirrors below `mirrors`. The caller must be sure that no clone borrows from them.
 pub(in crate::workspace) fn delete_broken(mirrors: &Path) {
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -392,7 +395,7 @@ pub(in crate::workspace) fn delete_broken(mirrors: &Path) {
     }
 }
 
-/// Which of `refs` the remote doesn't have, by git's words.
+/// The ref that the remote lacks, by git's words.
 fn missing_ref<'a>(words: &str, refs: &[&'a str]) -> Option<&'a str> {
     let named = words
         .lines()
@@ -400,8 +403,9 @@ fn missing_ref<'a>(words: &str, refs: &[&'a str]) -> Option<&'a str> {
     refs.iter().copied().find(|name| *name == named.trim())
 }
 
-/// Whether git got what it was to fetch, but found another ref where one was to be. Which one that is, it doesn't always say.
-fn lacks_room(words: &str) -> bool {
+/// Whether git fetched, but could not store a ref because another one is in the way. Git doesn't always name
+/// that one.
+fn has_ref_collision(words: &str) -> bool {
     words.contains("exists; cannot create") || words.contains("some local refs could not be updated")
 }
 

@@ -1,7 +1,8 @@
-//! An agent's private clone: its own `.git`, objects borrowed from the mirror, nothing writable shared with anybody.
+//! An agent's private clone: its own `.git`, with objects borrowed from the mirror. It shares nothing
+//! writable.
 //!
-//! The worker checks the tree out with its own git directory and index, and gives the agent a `.git` of its own beside
-//! the files. What the agent does to that one, nobody reads.
+//! The worker checks the tree out with its own git directory and index, and gives the agent a separate `.git`
+//! beside the files. The worker's git never reads that one.
 
 pub(crate) mod filters;
 pub(crate) mod gitdir;
@@ -23,19 +24,19 @@ use crate::workspace::git::address;
 use crate::workspace::git::environment::Identity;
 use crate::workspace::publish::rebase::{self, Conflict, Rebased};
 
-/// Where a clone starts.
+/// Start of a clone.
 #[derive(Debug)]
 pub(super) struct Start {
     pub commit: String,
-    /// The commit whose change is merged into its files.
+    /// A commit whose change is merged into the files.
     pub brings: Option<String>,
 }
 
-/// Checks `start` out into `tree` with the worker's git directory, which is made here, for a feature that begins at `base`. Returns the conflict with what
-/// it brings, if there is one: its markers stand in the files.
+/// Creates the worker's git directory and checks `start` out into the work tree, for a feature that begins at
+/// `base`. Returns the conflict with `start.brings`, if there is one; the files then have conflict markers.
 ///
 /// # Errors
-/// When an object can't be read (the mirror is broken then), or the disk doesn't take it.
+/// When an object can't be read (the mirror is broken then), or a file can't be written.
 pub(super) async fn check_out(
     git: &Git,
     start: &Start,
@@ -55,9 +56,10 @@ pub(super) async fn check_out(
     .map_err(WorkspaceError::io("make the git directory", git.dir()))?;
     lfs::settle(git, base).await?;
     if gitdir::is_partial(objects) {
-        // As the mirror, so that what is missing is fetched at once, and into what the agent's clone borrows from.
+        // Run in the mirror: missing objects are then fetched at once, and into the folder that the agent's
+        // clone borrows from.
         let mirror = objects.parent().unwrap_or(objects);
-        // The mirror's configuration doesn't say which server of Git LFS is asked.
+        // The mirror's configuration doesn't name the Git LFS server.
         let read = git.run("read-tree").args(["--reset", "-u", commit]);
         let read = read.configured(lfs::settled(git).await?);
         read.variable("GIT_DIR", mirror).remote().output().await?;
@@ -74,20 +76,21 @@ pub(super) async fn check_out(
         Rebased::Clean { tree, .. } => (tree, None),
         Rebased::Conflict(conflict) => (conflict.tree.clone(), Some(conflict)),
     };
-    // What it brings stays in the index: ignored files, and where submodules stand, would be missing in what the session leaves.
+    // The index keeps the merged tree: otherwise the session's snapshot would lack ignored files and
+    // submodule commits.
     read_tree(git, &tree).await?;
     filters::must_be_known(git).await?;
     Ok(CheckedOut { tree, conflict })
 }
 
 pub(super) struct CheckedOut {
-    /// A tree, or the commit whose tree it is.
+    /// A tree, or a commit with that tree.
     pub tree: String,
-    /// What is to be brought together in it.
+    /// Conflicts in the tree's files.
     pub conflict: Option<Conflict>,
 }
 
-/// Checks `start` out with a git directory that is there.
+/// Checks `start` out with an existing git directory.
 pub(super) async fn read_tree(git: &Git, start: &str) -> Result<(), GitError> {
     let read = git
         .run("read-tree")
@@ -97,25 +100,22 @@ pub(super) async fn read_tree(git: &Git, start: &str) -> Result<(), GitError> {
     filters::must_be_encoded(&read.stderr)
 }
 
-/// What an agent's `.git` says.
+/// Contents of an agent's `.git`.
 pub(super) struct AgentClone<'a> {
-    /// The branch that is checked out, without `refs/heads/`.
+    /// The checked-out branch, without `refs/heads/`.
     pub branch: &'a str,
-    /// The commit that is checked out.
+    /// The checked-out commit.
     pub start: &'a str,
-    /// The branch's head at the remote, if it is there.
+    /// The branch's head at the remote, if the branch exists there.
     pub head: Option<&'a str>,
-    /// The repository's address.
     pub address: &'a str,
-    /// By whom the agent commits, if it does.
+    /// The author of the agent's commits.
     pub author: &'a Identity,
 }
 
 impl AgentClone<'_> {
-    /// Writes `.git` into the checked-out `tree`, with a copy of the worker's index, so that nothing looks changed.
-    ///
-    /// # Errors
-    /// When the disk doesn't take it.
+    /// Writes `.git` into the checked-out `tree`, with a copy of the worker's index, so that no file looks
+    /// changed.
     pub(super) fn write(&self, git: &Git, tree: &Path, objects: &Path) -> Result<(), WorkspaceError> {
         let dir = tree.join(".git");
         let local = format!("refs/heads/{}", self.branch);
@@ -144,10 +144,7 @@ impl AgentClone<'_> {
         .map_err(WorkspaceError::io("make the clone", &dir))
     }
 
-    /// Lets the agent's git know of a conflict with the commit `brought`, as after a `git merge`.
-    ///
-    /// # Errors
-    /// When git fails, or the disk doesn't take it.
+    /// Records a conflict with the commit `brought` in the agent's `.git`, as `git merge` does.
     pub(super) async fn unmerge(
         &self,
         git: &Git,

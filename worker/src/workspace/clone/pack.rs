@@ -1,10 +1,11 @@
-//! Packs mirrors: each fetch leaves loose objects or a pack of its own, and a ref in a file, and git looks through all of them for whatever
-//! it is asked.
+//! Packs mirrors. Each fetch adds loose objects or a pack, and a ref in a file of its own, and git searches
+//! all of them for every object.
 //!
-//! Nothing is collected, whether a ref leads to it or not, since clones may borrow it. Small packs and loose objects are rolled up into a larger
-//! pack (`git repack --geometric`), and go once that is there; a large one stays as it is, so that the work is in proportion to what was
-//! fetched. A git that borrows from here meanwhile looks for packs again when it misses one. Whoever wants to fetch waits for the lock, so it is
-//! bounded, and tried again only a day after it could not be done.
+//! No object is ever collected, even without a ref, since clones may borrow it. Small packs and loose objects
+//! are rolled up into a larger pack (`git repack --geometric`) and removed when that pack exists. A large
+//! pack stays, so the work is proportional to the fetched data. A git that borrows from here meanwhile looks
+//! for packs again when it misses one. Packing holds the lock that fetches wait for, so its time is limited,
+//! and after a failure the next try comes a day later.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,23 +17,22 @@ use crate::workspace::git::Git;
 use crate::workspace::record;
 use crate::workspace::workspaces::Workspaces;
 
-/// Longest run of git that packs one mirror.
-const LONGEST: Duration = Duration::from_secs(5 * 60);
-/// A mirror that could not be packed is left alone for so long.
-const REST: Duration = Duration::from_secs(24 * 60 * 60);
-/// Says in a mirror, by its age, when that was.
+/// Longest git run while packing one mirror.
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// Pause after a mirror could not be packed.
+const RETRY_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+/// File in a mirror whose modification time is the last failure.
 const FAILED: &str = "ralph-not-packed";
 
-/// What a mirror may hold before it is packed.
+/// Numbers of files above which a mirror is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Untidy {
     pub packs: usize,
-    /// Objects in files of their own.
     pub loose: usize,
 }
 
 impl Default for Untidy {
-    /// About as much as git itself lets gather before it collects.
+    /// About the limits of git's own garbage collection.
     fn default() -> Self {
         Self {
             packs: 50,
@@ -42,8 +42,8 @@ impl Default for Untidy {
 }
 
 impl Workspaces {
-    /// Packs the mirrors that hold more than `most`, one after the other. One that somebody uses just now is left for the next time. Whoever
-    /// drops this ends git; nothing is lost by it. Returns how many were packed.
+    /// Packs the mirrors that hold more than `most`, one after the other, and returns how many. Skips a
+    /// mirror in use. Dropping the future kills git without loss.
     pub async fn pack_mirrors(&self, most: Untidy) -> usize {
         let mirrors = record::mirrors(self.data());
         let due = tokio::task::spawn_blocking(move || due(&mirrors, most)).await;
@@ -53,8 +53,8 @@ impl Workspaces {
                 Ok(true) => packed += 1,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(mirror = %mirror.display(), %error, "a mirror could not be packed");
-                    // Else it is tried again sooner.
+                    tracing::warn!(mirror = %mirror.display(), %error, "failed to pack a mirror");
+                    // If this fails, the next try only comes sooner.
                     let _ = File::create(mirror.join(FAILED));
                 }
             }
@@ -63,7 +63,7 @@ impl Workspaces {
     }
 }
 
-/// Packs one mirror; `false` when somebody has it.
+/// Packs one mirror; `false` when its lock is held.
 async fn pack(git: &Git) -> Result<bool, WorkspaceError> {
     let dir = git.dir();
     let Some(_lock) = mirror::try_lock(dir)? else {
@@ -73,12 +73,12 @@ async fn pack(git: &Git) -> Result<bool, WorkspaceError> {
     git.run("repack")
         .args(["-d", "-l", "-q", "-n", "--geometric=2", "--no-write-bitmap-index"])
         .args(["--threads=1", "--window-memory=256m"])
-        .gently_within(LONGEST)
+        .gently_within(TIMEOUT)
         .output()
         .await?;
     git.run("pack-refs")
         .args(["--all"])
-        .gently_within(LONGEST)
+        .gently_within(TIMEOUT)
         .output()
         .await?;
     tracing::info!(mirror = %dir.display(), "packed a mirror");
@@ -96,23 +96,23 @@ fn due(mirrors: &Path, most: Untidy) -> Vec<PathBuf> {
 fn is_due(mirror: &Path, most: Untidy) -> bool {
     let objects = mirror.join("objects");
     let failed = fs::metadata(mirror.join(FAILED)).and_then(|noted| noted.modified());
-    let rests = failed.is_ok_and(|at| at.elapsed().is_ok_and(|since| since < REST));
-    // Git can't roll up packs of which the remote promised the rest, and what is lent by a broken mirror goes with that.
-    let can_be = mirror.join("HEAD").exists()
-        && !rests
+    let is_paused = failed.is_ok_and(|at| at.elapsed().is_ok_and(|since| since < RETRY_PAUSE));
+    // Git can't roll up partial packs. Objects borrowed from a broken mirror go when that mirror is deleted.
+    let can_pack = mirror.join("HEAD").exists()
+        && !is_paused
         && !gitdir::is_partial(&objects)
         && gitdir::lender(mirror).is_none();
-    can_be && (packs(&objects) > most.packs || has_loose(&objects, most.loose))
+    can_pack && (packs(&objects) > most.packs || has_loose(&objects, most.loose))
 }
 
 fn packs(objects: &Path) -> usize {
     let packs = entries(&objects.join("pack")).map(|entry| entry.path());
     let packs = packs.filter(|path| path.extension().is_some_and(|extension| extension == "pack"));
-    // What a fetch that was killed has marked to be kept is never rolled up.
+    // A killed fetch can leave a `.keep` file; git never rolls such a pack up.
     packs.filter(|path| !path.with_extension("keep").exists()).count()
 }
 
-/// Whether more than so many objects are in files of their own.
+/// Whether there are more than `most` loose objects.
 fn has_loose(objects: &Path, most: usize) -> bool {
     let folders = entries(objects).filter(|entry| entry.file_name().len() == 2);
     folders

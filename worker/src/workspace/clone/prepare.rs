@@ -1,4 +1,4 @@
-//! Making a workspace.
+//! Preparation of a workspace.
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
@@ -17,16 +17,18 @@ use crate::workspace::{
 };
 
 impl Workspaces {
-    /// Makes the workspace of a dispatch whose changes are work: a folder of this machine is taken, and waited for; for git a clone checked out at the order's start,
-    /// else at the feature branch's head, else at the base.
+    /// Prepares the workspace of a dispatch whose changes are work. Waits until a folder of this machine is
+    /// free. With git, makes a clone checked out at the order's start, or else at the feature branch's head,
+    /// or else at the base.
     ///
     /// # Errors
-    /// When the repository can't be reached or has no such commits, or the dispatch has a workspace that holds work.
+    /// When the repository can't be reached or lacks the commits, or the dispatch already has a workspace
+    /// with work.
     pub async fn prepare(&self, dispatch: &str, order: &WorkspaceOrder) -> Result<Workspace, WorkspaceError> {
         self.prepare_for(dispatch, order, Purpose::Work).await
     }
 
-    /// Makes a workspace whose changes are thrown away: for sessions that only read or judge (SPEC 5).
+    /// Prepares a workspace whose changes are thrown away: for sessions that only read or judge (SPEC 5).
     ///
     /// # Errors
     /// As [`Self::prepare`].
@@ -45,25 +47,25 @@ impl Workspaces {
         purpose: Purpose,
     ) -> Result<Workspace, WorkspaceError> {
         self.make_room().await?;
-        let (held, record) = self.take(dispatch, order, purpose)?;
+        let (locked, record) = self.take(dispatch, order, purpose)?;
         let order = match order {
             WorkspaceOrder::Git(order) => order,
             WorkspaceOrder::Scratch => {
-                let workspace = Workspace::scratch(dispatch, held);
+                let workspace = Workspace::scratch(dispatch, locked);
                 return Ok(match purpose {
-                    Purpose::Work => workspace.keeping(self.settings().keep_files_days),
+                    Purpose::Work => workspace.keep_files_for(self.settings().keep_files_days),
                     Purpose::ThrowAway => workspace,
                 });
             }
             WorkspaceOrder::Dir(order) => {
                 let dir = self.open_dir(dispatch, order).await?;
-                return Ok(Workspace::dir(dispatch, held, dir));
+                return Ok(Workspace::dir(dispatch, locked, dir));
             }
         };
-        match self.clone_for(held.folders(), record, order).await {
-            Ok((record, begun)) => Ok(Workspace::git(&record, order, begun, held)),
+        match self.clone_for(locked.folders(), record, order).await {
+            Ok((record, start_point)) => Ok(Workspace::git(&record, order, start_point, locked)),
             Err(error) => {
-                if let Err(error) = held.remove().await {
+                if let Err(error) = locked.remove().await {
                     tracing::warn!(%dispatch, %error, "failed to delete a workspace");
                 }
                 Err(error)
@@ -71,7 +73,7 @@ impl Workspaces {
         }
     }
 
-    /// The record of the clone that was made, and where it begins.
+    /// Makes the clone. Returns its record and start.
     async fn clone_for(
         &self,
         folders: &Folders,
@@ -143,20 +145,21 @@ async fn fetch(
         false => mirror.fetch(wanted).await?,
     };
     if fetched.base.is_none() {
-        // Beyond what was fetched of the history; it says how the repository is used with Git LFS.
+        // The fetched history is too short for the base, which holds the Git LFS configuration.
         let alone = FetchRequest {
             refs: Vec::new(),
             base: wanted.base,
             commit: None,
         };
         if let Err(error) = mirror.fetch(&alone).await {
-            tracing::warn!(%error, "the feature's base can't be had");
+            tracing::warn!(%error, "failed to fetch the feature's base");
         }
     }
     Ok(fetched)
 }
 
-/// Where the work starts. An earlier attempt's commit that is nowhere any more (its ref was pruned) is done without.
+/// The start of the work. Ignores an earlier attempt's commit that no longer exists because its ref was
+/// pruned.
 async fn start_of(
     fetched: &Fetched,
     landed: Option<&str>,
@@ -169,7 +172,7 @@ async fn start_of(
         None => fetched.refs.get(1).cloned().flatten(),
     };
     if attempt.is_none() && (order.start.is_some() || order.start_ref.is_some()) {
-        tracing::warn!(start = ?order.start, start_ref = ?order.start_ref, "earlier attempt is not at the remote");
+        tracing::warn!(start = ?order.start, start_ref = ?order.start_ref, "the earlier attempt is no longer at the remote");
     }
     if let (true, Some(head), Some(attempt)) = (order.onto_head, &head, &attempt) {
         return Ok(Start {
@@ -184,8 +187,8 @@ async fn start_of(
     }
 }
 
-/// What landed on a branch that is not there any more and is not in the base either, where it still can be had: work goes on
-/// from it, though nothing can land before the branch is back.
+/// The last landed commit, if its branch is gone, the base doesn't contain it, and it can still be fetched.
+/// Work continues from it, although nothing can land before the branch is back.
 async fn landed_of(
     fetched: &Fetched,
     order: &GitOrder,
@@ -207,7 +210,7 @@ async fn landed_of(
     Ok(found.filter(|_| !is_in_base))
 }
 
-/// Why there is no base.
+/// The error for a missing base.
 pub(in crate::workspace) async fn missing_base(order: &GitOrder, mirror: &Mirror) -> WorkspaceError {
     let address = address::public(&order.repository.address);
     if mirror.remote_is_empty().await {

@@ -1,11 +1,13 @@
-//! Submodules: checked out at the recorded commits from mirrors of their own, and, when an agent is gone, looked at
-//! without its git directories.
+//! Submodules: checked out at the recorded commits from mirrors of their own. After the session the worker
+//! reads their files without the agent's git directories.
 //!
-//! The worker's credentials fetch only from addresses that the feature's base names, which agents can't change: an
-//! address of theirs could be a repository that they may not read. Nor may a repository from elsewhere name one of this
-//! machine's own. A submodule's files belong to another repository. What
-//! an attempt leaves there counts only as a commit that is at the submodule's remote; anything else fails the attempt's
-//! push in words, and its folder stays.
+//! The worker's credentials fetch only from addresses that the feature's base names, which agents can't
+//! change: an agent could name a repository that it may not read. Nor may a repository from elsewhere name
+//! one on this machine.
+//!
+//! A submodule's files belong to another repository. An attempt's change of a submodule counts only as a
+//! commit that is at the submodule's remote. Any other change fails the attempt's push with a message, and
+//! its folder stays.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -29,26 +31,23 @@ use crate::workspace::{
     snapshot::{commit, modes},
 };
 
-/// How deep submodules of submodules are followed.
+/// Deepest nesting of submodules that is followed.
 const NESTING: u32 = 8;
 
-/// A submodule that was checked out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::workspace) struct Submodule {
-    /// From the tree's root.
+    /// Relative to the tree's root.
     pub path: String,
-    /// The commit that is recorded.
     pub commit: String,
-    /// Its repository, with a login if the configuration has one.
+    /// The repository, with a login if the configuration has one.
     pub address: String,
-    /// The worker's git directory of it.
     pub dir: PathBuf,
 }
 
-/// The submodules that were checked out, outermost first.
+/// The checked-out submodules, outermost first.
 ///
 /// # Errors
-/// When what was noted can't be read.
+/// When the list can't be read.
 pub(in crate::workspace) fn of(folders: &Folders) -> Result<Vec<Submodule>, WorkspaceError> {
     let path = list(folders);
     match fs::read(&path) {
@@ -56,7 +55,7 @@ pub(in crate::workspace) fn of(folders: &Folders) -> Result<Vec<Submodule>, Work
         bytes => {
             let bytes = bytes.map_err(WorkspaceError::io("read", &path))?;
             serde_json::from_slice(&bytes)
-                .map_err(|error| WorkspaceError::io("understand", &path)(error.into()))
+                .map_err(|error| WorkspaceError::io("parse", &path)(error.into()))
         }
     }
 }
@@ -65,15 +64,15 @@ fn list(folders: &Folders) -> PathBuf {
     folders.modules().join("list.json")
 }
 
-/// A repository whose submodules are to be checked out.
+/// A repository whose submodules are still to be checked out.
 struct Level {
     git: Git,
     commit: String,
     address: String,
-    /// The addresses that may be asked with the worker's credentials; all of them for a repository that agents can't
-    /// write.
+    /// The addresses for which the worker's credentials may be used; `None`: all, in a repository that agents
+    /// can't write.
     trusted: Option<Vec<String>>,
-    /// From the outermost tree's root, with `/` at its end unless it is empty.
+    /// Relative to the outermost tree's root; ends with `/` unless it is empty.
     prefix: String,
     depth: u32,
 }
@@ -96,10 +95,11 @@ impl Level {
     }
 }
 
-/// Checks out the submodules of `commit`, whose files are `git`'s work tree, with a git directory for the agent in each.
+/// Checks out the submodules of `commit`, which is checked out in `git`'s work tree, and gives the agent a
+/// git directory in each.
 ///
 /// # Errors
-/// When a submodule's repository can't be reached or doesn't have its commit.
+/// When a submodule's repository can't be reached or lacks its commit.
 pub(in crate::workspace) async fn check_out(
     workspaces: &Workspaces,
     git: &Git,
@@ -159,7 +159,7 @@ pub(in crate::workspace) async fn check_out(
     Ok(())
 }
 
-/// Paths and commits of the submodules that a commit records.
+/// Paths and commits of a commit's submodules.
 async fn recorded(level: &Level) -> Result<Vec<(String, String)>, GitError> {
     let listed = level
         .git
@@ -177,7 +177,7 @@ async fn recorded(level: &Level) -> Result<Vec<(String, String)>, GitError> {
 }
 
 impl Submodule {
-    /// The worker's git in it.
+    /// The worker's git for this submodule.
     pub(in crate::workspace) fn git(&self, of: &Git, tree: &Path) -> Git {
         let git = of
             .elsewhere(self.dir.clone(), &self.address)
@@ -185,7 +185,8 @@ impl Submodule {
         self.named(git)
     }
 
-    /// Its address stands in a repository. A path of this machine comes only from one that is here itself.
+    /// Marks the address as named by a repository. A local path is exempt: only a repository that is itself
+    /// local can name one.
     fn named(&self, git: Git) -> Git {
         if address::is_local(&self.address) {
             git
@@ -223,7 +224,7 @@ impl Submodule {
         faults::point("submodule.before_checkout");
         let folder = tree.join(&self.path);
         fs::create_dir_all(&folder).map_err(WorkspaceError::io("make the folder", &folder))?;
-        // Agents have no hand in that repository.
+        // Agents can't change that repository, so its own `.lfsconfig` is trusted.
         clone::check_out(&git, &start, &self.commit, &mirror.objects()).await?;
         faults::point("submodule.before_git_dir");
         let dir = folder.join(".git");

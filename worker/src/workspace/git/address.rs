@@ -1,4 +1,4 @@
-//! Addresses of repositories and names of refs: what they are called here, and what of git's words about them may be shown.
+//! Addresses of repositories and names of refs: mirror names, removal of logins, and checks.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use ralph_shared::wire::sha256_hex;
 /// Hex digits of a mirror's folder name: 96 bits.
 const NAME_DIGITS: usize = 24;
 
-/// Name of the mirror of `address`: the same for spellings of one address that surely mean one repository.
+/// The mirror's name for `address`. Spellings that surely mean the same repository have the same name.
 pub(in crate::workspace) fn mirror_name(address: &str) -> String {
     let mut name = sha256_hex(normalised(address).as_bytes());
     name.truncate(NAME_DIGITS);
@@ -56,12 +56,12 @@ fn local(path: &str) -> String {
     }
 }
 
-/// Whether it is a folder of this machine.
+/// Whether the address is a folder of this machine.
 pub(in crate::workspace) fn is_local(address: &str) -> bool {
     address.starts_with('/') || address.starts_with("file://")
 }
 
-/// `text` without the login that `address` carries.
+/// `text` without the login in `address`.
 pub(in crate::workspace) fn redacted(text: &str, address: &str) -> String {
     let Some(login) = login_of(address) else {
         return text.to_owned();
@@ -73,8 +73,8 @@ pub(in crate::workspace) fn redacted(text: &str, address: &str) -> String {
     }
 }
 
-/// The setting by which git sends the login that an http address carries, password and all. In the address git would hand it on to programs
-/// as their argument, which everybody on the machine can read.
+/// The setting by which git sends the login of an http address, password included. Git would pass an address
+/// with a login to programs as an argument, which everybody on the machine can read.
 pub(in crate::workspace) fn login_setting(address: &str) -> Option<(String, String)> {
     let login = login_of(address)?;
     let (name, password) = login.split_once(':')?;
@@ -90,7 +90,7 @@ pub(in crate::workspace) fn login_setting(address: &str) -> Option<(String, Stri
     ))
 }
 
-/// Without the `%`-escapes of addresses.
+/// Decodes `%` escapes.
 fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -116,7 +116,7 @@ fn text_of(bytes: Option<&[u8]>) -> Option<&str> {
         .filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Whether `name` is a whole ref name (`refs/…`) that git takes, and that means nothing else in a refspec.
+/// Whether `name` is a whole ref name (`refs/…`) that git accepts and that has no other meaning in a refspec.
 pub(in crate::workspace) fn is_ref(name: &str) -> bool {
     name.starts_with("refs/")
         && !name.ends_with(['/', '.'])
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_do_not_stand_in_what_git_said() {
+    fn logins_are_removed_from_git_messages() {
         let address = "https://me:s3cret@h/a.git";
         let words = "fatal: unable to access 'https://me:s3cret@h/a.git/': s3cret";
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What every git run sees of the worker's own environment, found out once; and who commits.
+//! The environment of every git run, determined once; and the author of commits.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::workspace::settings::Settings;
 use crate::workspace::snapshot::bulk::BulkLimits;
 use crate::workspace::{clone::lfs, git};
 
-/// `GIT_…` variables of the user's that go on working: programs, keys, proxies, certificates, places of configuration,
-/// identity. All others (`GIT_DIR`, `GIT_INDEX_FILE`, `GIT_TRACE`, …) are not handed on.
+/// The user's `GIT_…` variables that are passed on: programs, keys, proxies, certificates, locations of
+/// configuration, identity. All others (`GIT_DIR`, `GIT_INDEX_FILE`, `GIT_TRACE`, …) are dropped.
 const INHERITED: &[&str] = &[
     "GIT_ASKPASS",
     "GIT_SSH",
@@ -32,7 +32,6 @@ const INHERITED: &[&str] = &[
 ];
 const INHERITED_PREFIXES: &[&str] = &["GIT_SSL_", "GIT_HTTP_"];
 
-/// Name and address of who commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::workspace) struct Identity {
     pub name: String,
@@ -40,7 +39,7 @@ pub(in crate::workspace) struct Identity {
 }
 
 impl Identity {
-    /// Reads `Name <address>`; `None` when it isn't that.
+    /// Parses `Name <address>`.
     pub(in crate::workspace) fn parse(text: &str) -> Option<Self> {
         let (name, rest) = text.split_once('<')?;
         let (email, _) = rest.split_once('>')?;
@@ -50,29 +49,27 @@ impl Identity {
     }
 }
 
-/// The environment of every git run, found out once.
+/// The environment of every git run, determined once.
 #[derive(Debug)]
 pub(in crate::workspace) struct Environment {
-    /// The variables of every run, before those that say where git works.
+    /// The variables of every run, except those that say where git works.
     pub variables: Vec<(OsString, OsString)>,
-    /// The identity that git knows of this user, if any.
+    /// The configured author, or git's identity of this user, if any.
     pub identity: Option<Identity>,
-    /// Whether the user signs commits.
     pub signs: bool,
-    /// Whether what lands is signed off.
+    /// Whether landed commits are signed off.
     pub sign_off: bool,
-    /// What git is told of filters: those of the worker's configuration, and that all have to succeed.
+    /// Settings for filters: those of the worker's configuration, and `required` for all known filters.
     pub filters: Vec<(String, String)>,
-    /// What git is told of Git LFS besides the user's own configuration.
+    /// Settings for Git LFS besides the user's own configuration.
     pub lfs: &'static [(&'static str, &'static str)],
-    /// What that configuration says of it.
+    /// Git LFS settings in the user's configuration.
     pub lfs_of_user: Vec<(String, String)>,
-    /// Which new files are told.
+    /// Limits above which new files are reported.
     pub bulk: BulkLimits,
     pub time: Bounded,
 }
 
-/// How long git may take.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::workspace) struct Bounded {
     pub local: Duration,
@@ -81,7 +78,7 @@ pub(in crate::workspace) struct Bounded {
 }
 
 impl Environment {
-    /// Looks at git's version and at the user's settings, before which the worker's own go.
+    /// Reads git's version and the user's settings. The worker's own settings override them.
     ///
     /// # Errors
     /// When git is missing or too old.
@@ -147,7 +144,7 @@ impl Environment {
         git::query(arguments, &self.variables, self.time.local).await
     }
 
-    /// ssh fails instead of asking, without touching a command that is no ssh.
+    /// Makes ssh fail instead of prompting. A command that is not ssh is left alone.
     fn disable_ssh_prompts(&mut self, configured: Option<String>) {
         let set = |name: &str| self.variables.iter().position(|(key, _)| key == name);
         if set("GIT_SSH").is_some() && set("GIT_SSH_COMMAND").is_none() {
@@ -174,7 +171,7 @@ impl Environment {
     }
 }
 
-/// Variables that git gets with other values, or not at all: no pinentry shall take the worker's terminal.
+/// Variables that git gets with other values, or not at all. No pinentry may use the worker's terminal.
 const REPLACED: &[&str] = &[
     "LC_ALL",
     "LANGUAGE",
@@ -184,17 +181,17 @@ const REPLACED: &[&str] = &[
 ];
 
 fn inherited() -> Vec<(OsString, OsString)> {
-    let kept = |name: &OsStr| {
+    let is_inherited = |name: &OsStr| {
         let name = name.to_string_lossy();
         !is_secret(&name) && !name.starts_with("GIT_")
             || INHERITED.contains(&&*name)
             || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
     let mut variables: Vec<_> = std::env::vars_os()
-        .filter(|(name, _)| kept(name) && !REPLACED.iter().any(|replaced| name == replaced))
+        .filter(|(name, _)| is_inherited(name) && !REPLACED.iter().any(|replaced| name == replaced))
         .collect();
     if !variables.iter().any(|(name, _)| name == "SSH_ASKPASS") {
-        // ssh and ssh-keygen fail rather than to ask at the terminal that the worker may have.
+        // ssh and ssh-keygen fail instead of prompting at the worker's terminal.
         variables.push(("SSH_ASKPASS".into(), "false".into()));
         variables.push(("SSH_ASKPASS_REQUIRE".into(), "force".into()));
     }
@@ -235,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn ssh_asks_nothing_and_other_programs_stay() {
+    fn ssh_gets_batch_mode_and_other_programs_are_unchanged() {
         let quiet = |variables: Vec<(OsString, OsString)>, configured: Option<&str>| {
             let time = Bounded {
                 local: Duration::ZERO,

@@ -1,14 +1,15 @@
-//! Runs the git command line: where it works, which of the user's settings hold, how long it may take.
+//! Runs the git command line with a fixed directory, fixed settings and time limits.
 //!
-//! The user's credentials, protocols, ssh settings and identity go on working: global configuration is read, and so are
-//! the variables that choose programs and keys. Everything that could run code of an agent's is off: git is always told
-//! its directory, index and work tree, hooks and file-system monitors are switched off by configuration in the
-//! environment (which git itself keeps from a remote on a local path, so a server's own hooks run), and prompts are
-//! refused.
+//! The user's credentials, protocols, ssh settings and identity still work: git reads the global
+//! configuration and the variables that choose programs and keys. Everything that could run an agent's code
+//! is off. Git always gets its directory, index and work tree. Configuration in the environment switches off
+//! hooks and file-system monitors; git itself keeps that configuration from a remote on a local path, so a
+//! server's own hooks run. Prompts are refused.
 
 pub(crate) mod address;
 pub(crate) mod environment;
 pub(crate) mod process;
+pub(crate) mod raw_diff;
 pub(crate) mod trouble;
 
 use std::ffi::{OsStr, OsString};
@@ -24,14 +25,14 @@ use crate::workspace::git::environment::Environment;
 use crate::workspace::git::process::{Bounds, RunError};
 use crate::workspace::git::trouble::Trouble;
 
-/// What is kept of standard output; the longest is a list of changed paths.
+/// Bytes kept of standard output; the longest is a list of changed paths.
 const STDOUT_BYTES: usize = 64 << 20;
-/// What is kept of standard error.
+/// Bytes kept of standard error.
 const STDERR_BYTES: usize = 16 << 10;
-/// What a message shows of git's words. Characters.
+/// Longest part of git's words in a message. Characters.
 const WORDS_CHARS: usize = 2_000;
 
-/// Settings that hold whatever the user's configuration says.
+/// Settings that override the user's configuration.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -41,7 +42,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("core.safecrlf", "false"),
     ("core.logAllRefUpdates", "false"),
     ("checkout.workers", "0"),
-    // A mirror that lends objects of a broken one must not offer that one's refs.
+    // A mirror that borrows from a broken one must not offer the broken one's refs.
     ("core.alternateRefsCommand", "true"),
     ("merge.conflictStyle", "diff3"),
     ("gc.auto", "0"),
@@ -54,15 +55,15 @@ const SETTINGS: &[(&str, &str)] = &[
     ("log.showSignature", "false"),
     ("http.lowSpeedLimit", "1000"),
     ("http.lowSpeedTime", "60"),
-    // What is written is UTF-8, and what is read of it too.
+    // Git writes and reads commits as UTF-8.
     ("i18n.commitEncoding", "UTF-8"),
     ("i18n.logOutputEncoding", "UTF-8"),
-    // What a person ignores everywhere is no part of the repository, and an agent could not know of it.
+    // A person's global ignore rules are no part of the repository, and an agent could not know them.
     ("core.excludesFile", "/dev/null"),
 ];
 
-/// Git's program. Its path lets a child start without a copy of this process; its name would be looked for in the child's own
-/// variables, behind a fork.
+/// Git's program. With a path, a child starts without a copy of this process; a bare name would be searched
+/// in the child's own variables, after a fork.
 fn program() -> &'static Path {
     static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
         let name = OsStr::new("git");
@@ -101,19 +102,19 @@ fn bounds(time: Duration) -> Bounds {
     }
 }
 
-/// Name under which the repository's address is known to git, in the environment only: an address can hold a login.
+/// The remote's name. Its address is given to git only in the environment, because it can hold a login.
 pub(super) const REMOTE: &str = "origin";
 
-/// A git directory of the worker's own and, where there is one, the work tree that it looks at.
+/// A git directory of the worker, and its work tree if it has one.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     environment: Arc<Environment>,
     dir: PathBuf,
     tree: Option<PathBuf>,
     address: String,
-    /// Where objects of Git LFS are, shared by all workspaces of a repository.
+    /// Folder of Git LFS objects, shared by all workspaces of a repository.
     lfs_storage: Option<PathBuf>,
-    /// Whether a person named the address, and no repository.
+    /// Whether a person named the address, rather than a repository.
     from_user: bool,
 }
 
@@ -129,8 +130,8 @@ impl Git {
         }
     }
 
-    /// Its address stands in a repository: git goes only where it may go by such a word, as for submodules of its own
-    /// (`GIT_PROTOCOL_FROM_USER`).
+    /// Marks the address as named by a repository: git then applies its rules for such addresses, as for
+    /// submodules (`GIT_PROTOCOL_FROM_USER`).
     pub(super) fn named_by_a_repository(mut self) -> Self {
         self.from_user = false;
         self
@@ -150,7 +151,6 @@ impl Git {
         self
     }
 
-    /// The work tree, where there is one.
     pub(super) fn tree(&self) -> Option<&Path> {
         self.tree.as_deref()
     }
@@ -181,7 +181,6 @@ impl Git {
         &self.environment
     }
 
-    /// A run of a subcommand with arguments.
     pub(super) fn run<'a>(&'a self, subcommand: &'a str) -> Run<'a> {
         Run {
             git: self,
@@ -247,7 +246,7 @@ impl Git {
     }
 }
 
-/// One run of git, while it is put together.
+/// Builder of one git command.
 pub(super) struct Run<'a> {
     git: &'a Git,
     arguments: Vec<OsString>,
@@ -273,13 +272,13 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Exit codes that are an answer.
+    /// Exit codes that count as success.
     pub(super) fn accept(mut self, codes: &'a [i32]) -> Self {
         self.accepted = codes;
         self
     }
 
-    /// With these settings, over all others.
+    /// Adds settings that override all others.
     pub(super) fn configured(mut self, settings: Vec<(String, String)>) -> Self {
         self.configured = settings;
         self
@@ -296,28 +295,26 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// The run talks to the remote: it may take longer.
+    /// Marks a run that talks to the remote: it may take longer.
     pub(super) fn remote(mut self) -> Self {
         self.remote = true;
         self
     }
 
-    /// All else on this machine goes first, and it may take so long.
+    /// Runs with the lowest priority, for at most `time`.
     pub(super) fn gently_within(mut self, time: Duration) -> Self {
         self.gentle = true;
         self.within(time)
     }
 
-    /// It may take so long.
+    /// Runs for at most `time`.
     pub(super) fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
     }
 
-    /// Runs it.
-    ///
     /// # Errors
-    /// When git can't be started, takes too long or ends with a code that is no answer.
+    /// When git can't be started, takes too long, or ends with a code that is not accepted.
     pub(super) async fn output(self) -> Result<Output, GitError> {
         let time = self.git.environment.time;
         let usual = if self.remote { time.remote } else { time.local };
@@ -337,7 +334,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What git said.
 #[derive(Debug)]
 pub(super) struct Output {
     pub code: i32,
@@ -347,7 +343,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// An error if git said more than is kept: what is to be looked for in it may stand in the rest.
+    /// An error if the output was cut: the searched part may be missing.
     pub(super) fn must_be_whole(&self, command: &str) -> Result<(), GitError> {
         if !self.is_cut {
             return Ok(());
@@ -356,14 +352,14 @@ impl Output {
             command: command.to_owned(),
             trouble: Trouble::Other,
             words: format!(
-                "it says more than the {} MiB that are read",
+                "its output is larger than the {} MiB that are read",
                 self.stdout.len() >> 20
             ),
             code: Some(self.code),
         })
     }
 
-    /// An error if git says that it lacked space, though it ended in a way that is an answer.
+    /// An error if git reported a lack of space, although its exit code was accepted.
     pub(super) fn must_have_had_space(&self, command: &str) -> Result<(), GitError> {
         let words = String::from_utf8_lossy(&self.stderr);
         match Trouble::of(&words) {
@@ -379,6 +375,12 @@ impl Output {
 
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The NUL-terminated parts of the output, lossily as UTF-8.
+    pub(super) fn parts(&self) -> Vec<String> {
+        let parts = self.stdout.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+        parts.map(|part| String::from_utf8_lossy(part).into_owned()).collect()
     }
 
     /// The output as one word: an object id, say.
@@ -430,10 +432,10 @@ fn finished(
     }
 }
 
-/// A lock that was made longer ago is taken for one that its git left: none holds a lock for so long.
+/// A lock older than this is taken for a leftover of a dead git: no git holds a lock for so long.
 const STALE: Duration = Duration::from_secs(10 * 60);
 
-/// Says how old the lock is that git met, where it is on this machine, and whether to wait for it.
+/// Adds the age of the lock file that git met, if it is on this machine, and decides whether to wait for it.
 fn locked(mut error: GitError) -> GitError {
     let path = error.words.split('\'').find(|part| part.ends_with(".lock"));
     let made = path.and_then(|path| std::fs::metadata(path).ok()?.modified().ok());
@@ -459,7 +461,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_that_was_cut_is_no_answer() {
+    fn cut_output_is_an_error() {
         let output = |is_cut| Output {
             code: 0,
             stdout: vec![b'x'; 3 << 20],
@@ -468,7 +470,7 @@ mod tests {
         };
         assert!(output(false).must_be_whole("ls-remote").is_ok());
         let error = output(true).must_be_whole("ls-remote").unwrap_err();
-        assert!(error.to_string().contains("more than the 3 MiB"), "{error}");
+        assert!(error.to_string().contains("larger than the 3 MiB"), "{error}");
         assert!(!error.trouble.is_remote() && !error.suspects_objects());
     }
 }

@@ -1,5 +1,5 @@
-//! Runs one program in a process group of its own, with bounds on time and output, and leaves nothing of the group
-//! behind when it is dropped or too slow.
+//! Runs one program in its own process group, with limits on time and output. When the run is dropped or
+//! times out, the whole group is killed.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,37 +15,34 @@ use tokio::process::{Child, Command};
 use crate::sandbox::{Confinement, Inside};
 use crate::session::RedactedTail;
 
-/// How long pipes are still read after the program ended, when something that it left running (a credential cache,
-/// say) holds them open.
+/// How long pipes are still read after the program ended, when a process that it started (a credential cache,
+/// for example) holds them open.
 const PIPE_GRACE: Duration = Duration::from_millis(200);
 
-/// How long a program that was killed may take until it is gone.
+/// Longest wait for a killed program to exit.
 const KILL_GRACE: Duration = Duration::from_secs(2);
 
-/// What a program may use.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::workspace) struct Bounds {
     /// Wall time until its group is killed.
     pub time: Duration,
-    /// How much of the beginning of its standard output is kept.
+    /// Bytes kept from the beginning of standard output.
     pub stdout_bytes: usize,
-    /// How much of the end of its standard error is kept.
+    /// Bytes kept from the end of standard error.
     pub stderr_bytes: usize,
-    /// Whether all else on this machine goes first.
+    /// Whether the program runs with the lowest priority.
     pub gentle: bool,
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub(in crate::workspace) struct Finished {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
-    /// Whether there was more than that.
+    /// Whether standard output was longer.
     pub is_cut: bool,
     pub stderr: Vec<u8>,
 }
 
-/// Why there is no exit status.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::workspace) enum RunError {
     #[error("could not be run")]
@@ -54,7 +51,7 @@ pub(in crate::workspace) enum RunError {
     TimedOut(Duration),
 }
 
-/// Runs `command` to its end with `input` as its standard input. Dropping the future kills the group.
+/// Runs `command` to its end with `input` on standard input. Dropping the future kills the group.
 pub(in crate::workspace) async fn run(
     mut command: Command,
     input: &[u8],
@@ -70,7 +67,7 @@ pub(in crate::workspace) async fn run(
         .stderr(Stdio::piped());
     let (mut child, group) = grouped(command.process_group(0).kill_on_drop(true).spawn()?);
     if bounds.gentle {
-        group.goes_last();
+        group.lower_priority();
     }
     let stdin = child.stdin.take();
     let mut stdout = CappedOutput::head(bounds.stdout_bytes);
@@ -79,7 +76,7 @@ pub(in crate::workspace) async fn run(
     let transfer = async {
         let write = async {
             if let Some(mut stdin) = stdin {
-                // A program that doesn't read its input says why by its exit status.
+                // The exit status tells why a program didn't read its input.
                 let _ = stdin.write_all(input).await;
             }
         };
@@ -88,7 +85,7 @@ pub(in crate::workspace) async fn run(
     let ended = tokio::time::timeout(bounds.time, wait_and(&mut child, transfer)).await;
     let Ok(status) = ended else {
         drop(group);
-        // Until then it could write what its caller is about to remove.
+        // Until it exits, it could still write files that the caller is about to remove.
         let _ = tokio::time::timeout(KILL_GRACE, child.wait()).await;
         return Err(RunError::TimedOut(bounds.time));
     };
@@ -102,8 +99,8 @@ pub(in crate::workspace) async fn run(
     })
 }
 
-/// Runs `command` with standard output and error in one pipe. The whole group is killed when the program ends: nothing that it
-/// started in the background goes on. The command is one of `confinement`.
+/// Runs `command`, which must be one of `confinement`, with standard output and error in one pipe. The whole
+/// group is killed when the program ends, so no background process survives.
 pub(in crate::workspace) async fn run_merged(
     mut command: Inside,
     confinement: &Confinement,
@@ -114,12 +111,13 @@ pub(in crate::workspace) async fn run_merged(
     command.kill_on_drop(true);
     let child = confinement.spawn(&mut command)?;
     let (mut child, _group) = grouped(child);
-    // The command holds the parent's copies of the pipe's writing end.
+    // The command holds the parent's copies of the pipe's write end.
     drop(command);
     end_merged(&mut child, reader, time, output).await
 }
 
-/// The same for the user's own command, which runs with the worker's rights: what it leaves running goes on.
+/// As [`run_merged`], for the user's own command, which has the worker's rights: its background processes
+/// survive.
 pub(in crate::workspace) async fn run_own(
     mut command: Command,
     time: Duration,
@@ -133,7 +131,7 @@ pub(in crate::workspace) async fn run_own(
     Ok(status)
 }
 
-/// Gives a command one pipe for all its output, and the pipe's other end.
+/// Connects all output of a command to one pipe, and returns the read end.
 fn merge(command: &mut Command) -> io::Result<pipe::Receiver> {
     let (reader, writer) = io::pipe()?;
     let writer = OwnedFd::from(writer);
@@ -144,7 +142,7 @@ fn merge(command: &mut Command) -> io::Result<pipe::Receiver> {
     pipe::Receiver::from_owned_fd(OwnedFd::from(reader))
 }
 
-/// Waits for a command's end, with what it prints meanwhile.
+/// Waits for a command's end and collects its output meanwhile.
 async fn end_merged(
     child: &mut Child,
     mut reader: pipe::Receiver,
@@ -162,7 +160,7 @@ async fn end_merged(
     Ok(status.map_err(|_| RunError::TimedOut(time))??)
 }
 
-/// A child that leads a process group, with that group.
+/// A child that leads a process group, and that group.
 fn grouped(child: Child) -> (Child, Group) {
     let group = Group(
         child
@@ -189,25 +187,25 @@ async fn wait_and(child: &mut Child, transfer: impl Future<Output = ()>) -> io::
     Ok(status)
 }
 
-/// A process group that dies with this value, unless it is left alone.
+/// A process group that is killed when this value is dropped, unless `leave` was called.
 struct Group(Option<Pid>);
 
 /// The lowest priority that a process can have: nineteen steps below the usual one.
-const LAST: i32 = 19;
+const LOWEST_PRIORITY: i32 = 19;
 
 impl Group {
     fn leave(mut self) {
         self.0 = None;
     }
 
-    /// Lets all other processes of this machine go first.
-    fn goes_last(&self) {
+    /// Gives the group the lowest priority.
+    fn lower_priority(&self) {
         let group = self
             .0
             .and_then(|group| rustix::process::Pid::from_raw(group.as_raw()));
         if let Some(group) = group {
-            // Else it is as quick as the others.
-            let _ = rustix::process::setpriority_pgrp(Some(group), LAST);
+            // On failure it keeps its usual priority.
+            let _ = rustix::process::setpriority_pgrp(Some(group), LOWEST_PRIORITY);
         }
     }
 }
@@ -220,7 +218,7 @@ impl Drop for Group {
     }
 }
 
-/// A bounded part of a stream; the rest is read and forgotten.
+/// A limited part of a stream; the rest is read and discarded.
 struct CappedOutput {
     bytes: Vec<u8>,
     limit: usize,
@@ -240,10 +238,8 @@ impl CappedOutput {
 
     fn tail(limit: usize) -> Self {
         Self {
-            bytes: Vec::new(),
-            limit,
             end: true,
-            is_cut: false,
+            ..Self::head(limit)
         }
     }
 
@@ -262,9 +258,9 @@ impl CappedOutput {
             self.bytes.drain(..excess);
             self.is_cut |= excess > 0;
         } else {
-            let room = self.limit - self.bytes.len();
-            self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            self.is_cut |= bytes.len() > room;
+            let space = self.limit - self.bytes.len();
+            self.bytes.extend_from_slice(&bytes[..bytes.len().min(space)]);
+            self.is_cut |= bytes.len() > space;
         }
     }
 }
@@ -292,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keeps_the_head_of_output_and_the_tail_of_errors() {
+    async fn the_head_of_output_and_the_tail_of_errors_are_kept() {
         let command = shell("cat; printf abcdefgh >&2; exit 3");
         let finished = run(command, b"12345678", bounds(Duration::from_secs(20)))
             .await
@@ -308,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_too_slow_dies_with_its_children() {
+    async fn a_timeout_kills_a_program_with_its_children() {
         let (mut reader, writer) = io::pipe().unwrap();
         // Both the shell and its child hold the pipe as descriptor 3.
         let pipe = format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd());
@@ -324,19 +320,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gentle_program_lets_others_go_first() {
+    async fn a_gentle_program_has_the_lowest_priority() {
         let bounds = Bounds {
             gentle: true,
             ..bounds(Duration::from_secs(20))
         };
-        // Started before it is told, so it has to look until it was.
+        // The priority changes after the start, so the script polls for it.
         let command = shell("until [ \"$(nice)\" = 19 ]; do :; done; nice");
         let finished = run(command, b"", bounds).await.unwrap();
         assert_eq!(finished.stdout, b"19\n");
     }
 
     #[tokio::test]
-    async fn merged_output_keeps_its_order_and_ends_the_group() {
+    async fn merged_output_keeps_its_order_and_the_group_is_killed() {
         let confinement = Confinement::none();
         let own = std::env::vars_os().collect();
         let mut command = confinement.command("sh", &own).unwrap();

@@ -1,58 +1,56 @@
-//! What kind of trouble a remote made, read from git's words (`LC_ALL=C`), and what a person can do about it.
+//! Kinds of remote failure, read from git's words (`LC_ALL=C`), and advice for a person.
 
 use std::fmt;
 
-/// Kinds of trouble with a remote, as far as they need different things to be done (issue text 4, remotes).
+/// Kinds of trouble with a remote, as far as they need different advice (issue text 4, remotes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// The credentials are missing, wrong or not enough.
     Authentication,
     /// The server's ssh key is not known.
     HostKey,
-    /// The server's ssh key is another one than before.
+    /// The server's ssh key has changed.
     HostKeyChanged,
-    /// The server's certificate is not trusted, is out of date, or is another server's.
+    /// The server's certificate is not trusted, has expired, or belongs to another server.
     Certificate,
     /// A hook or a rule of the server refused the push.
     Declined,
-    /// The same, of a ref outside of `refs/heads`.
+    /// As [`Self::Declined`], for a ref outside of `refs/heads`.
     DeclinedOutside,
-    /// The server has no space or no quota left.
+    /// The server is out of space or quota.
     NoSpace,
     /// The server could not be reached, or hung up.
     Unreachable,
     /// There is no repository at this address.
     NotFound,
-    /// Git refuses a repository on disk that belongs to somebody else.
+    /// Git refuses a repository on disk that belongs to another user.
     Ownership,
-    /// The branch is checked out where it is pushed to, and that checkout can't follow.
+    /// The branch is checked out at its remote, and that checkout can't follow.
     CheckedOut,
-    /// The same, and that repository's own configuration refuses such a push.
+    /// As [`Self::CheckedOut`], and the repository's own configuration refuses such a push.
     DeniedThere,
-    /// Another git holds a lock there.
+    /// Another git process holds a lock there.
     Locked,
-    /// A lock is there that is so old that whoever made it is gone.
+    /// A lock is so old that its owner must be gone.
     StaleLock,
     /// Git could not sign a commit without a person.
     Signing,
-    /// A filter of the repository's attributes is not known here, or fails.
+    /// A filter of the repository's attributes is unknown here, or fails.
     Filter,
-    /// The same of a filter that an attempt names itself.
+    /// As [`Self::Filter`], for a filter that the attempt itself names.
     OwnFilter,
-    /// The ref is not where the push expected it.
+    /// The ref is not at the commit that the push expected.
     Moved,
-    /// The repository keeps files in Git LFS, and this machine hasn't got it.
+    /// The repository keeps files in Git LFS, which this machine lacks.
     NoLfs,
-    /// Two histories have nothing in common, or a repository would have to take one that ends too early: one of them may be a
-    /// shallow clone's.
+    /// Two histories have no common commit, or a repository would have to accept a truncated one: one of them
+    /// may be a shallow clone's.
     Shallow,
-    /// Git ran into its time bound.
     TimedOut,
-    /// Anything else.
     Other,
 }
 
-/// Git's words and their meaning, the more telling first. All lower case.
+/// Git's words and their meaning, the more specific first. All lower case.
 const WORDS: &[(&str, Trouble)] = &[
     ("git-lfs is not installed", Trouble::NoLfs),
     ("cannot run git-lfs", Trouble::NoLfs),
@@ -77,7 +75,7 @@ const WORDS: &[(&str, Trouble)] = &[
     ("stale info", Trouble::Moved),
     ("fetch first", Trouble::Moved),
     ("non-fast-forward", Trouble::Moved),
-    // A branch `a` leaves no room for one below `a/`.
+    // A branch `a` excludes branches below `a/`.
     ("exists; cannot create", Trouble::Declined),
     (".lock': file exists", Trouble::Locked),
     ("cannot lock ref", Trouble::Moved),
@@ -120,11 +118,11 @@ const WORDS: &[(&str, Trouble)] = &[
     ("early eof", Trouble::Unreachable),
     ("rpc failed", Trouble::Unreachable),
     ("returned error: 5", Trouble::Unreachable),
-    // Whatever else the HTTP library says.
+    // Any other message of the HTTP library.
     ("unable to access 'http", Trouble::Unreachable),
     ("could not read from remote repository", Trouble::Unreachable),
     ("remote rejected", Trouble::Declined),
-    // A filter that fails may say why, and that counts.
+    // A failed filter may name the cause, and the cause takes precedence.
     ("clean filter", Trouble::Filter),
     ("smudge filter", Trouble::Filter),
     ("external filter", Trouble::Filter),
@@ -132,7 +130,6 @@ const WORDS: &[(&str, Trouble)] = &[
 ];
 
 impl Trouble {
-    /// Reads git's words.
     pub fn of(words: &str) -> Self {
         let words = words.to_lowercase();
         WORDS
@@ -149,12 +146,12 @@ impl Trouble {
         )
     }
 
-    /// Whether time alone can mend it.
+    /// Whether waiting can help.
     pub fn is_away(self) -> bool {
         matches!(self, Self::Unreachable | Self::NoSpace | Self::TimedOut)
     }
 
-    /// Whether it is the server's, or the worker's that can't get to what is there: no task made it, and none can mend it.
+    /// Whether the server is at fault, or the worker's access to it: no task caused it or can solve it.
     pub fn is_elsewhere(self) -> bool {
         self.is_away()
             || matches!(
@@ -170,7 +167,7 @@ impl Trouble {
             )
     }
 
-    /// Whether the remote itself was the trouble, rather than something on this side.
+    /// Whether the fault is at the remote rather than on this side.
     pub fn is_remote(self) -> bool {
         !matches!(
             self,
@@ -184,7 +181,6 @@ impl Trouble {
         )
     }
 
-    /// What a person can do.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Authentication => {
@@ -195,7 +191,7 @@ impl Trouble {
                 "check the server's key and add it to the known_hosts of the worker's user (`ssh-keyscan HOST`)"
             }
             Self::HostKeyChanged => {
-                "find out whether the server got a new key or somebody else answers; only then replace the old one in \
+                "find out whether the server has a new key or another server answers; only then replace the old key in \
                  the known_hosts of the worker's user (`ssh-keygen -R HOST`)"
             }
             Self::Certificate => {
@@ -206,23 +202,23 @@ impl Trouble {
                 "let the worker push to this ref: look at the server's branch protection, push rules and hooks"
             }
             Self::DeclinedOutside => {
-                "let the worker push to refs below `refs/ralph/`: look at the server's branch protection, push rules and hooks; where it takes branches \
+                "let the worker push to refs below `refs/ralph/`: look at the server's branch protection, push rules and hooks; if it accepts branches \
                  alone, set `[workspace] attempts = \"branches\"` in the coordinator's .ralph.toml, and retry"
             }
             Self::CheckedOut => {
-                "that branch is checked out there, with changes that are not committed: commit or stash them, or check \
+                "the branch is checked out there with uncommitted changes: commit or stash them, or check \
                  another branch out; then retry"
             }
             Self::DeniedThere => {
-                "that repository refuses to move a branch that is checked out in it (receive.denyCurrentBranch): check another \
-                 branch out there, or let its files follow (`git config receive.denyCurrentBranch updateInstead`, in it); then \
+                "the repository refuses pushes to its checked-out branch (receive.denyCurrentBranch): check another \
+                 branch out there, or let its files follow (`git config receive.denyCurrentBranch updateInstead` in it); then \
                  retry"
             }
             Self::NoSpace => "free space or raise the quota, on the server or where the message says",
             Self::Unreachable => "check the address, the network and the server; Ralph tries again by itself",
             Self::NotFound => {
-                "check the address of the repository, that the worker's user may read it, and, where it is a path, that it is one \
-                 of the worker's machine"
+                "check the address of the repository, and that the worker's user may read it; a path must exist on the \
+                 worker's machine"
             }
             Self::Ownership => {
                 "run `git config --global --add safe.directory PATH` as the worker's user, or run the worker as \
@@ -230,19 +226,19 @@ impl Trouble {
             }
             Self::NoLfs => "install git-lfs on the worker's machine",
             Self::Shallow => {
-                "where the repository is a shallow clone, run `git fetch --unshallow` in it, else bring in a commit that both \
+                "if the repository is a shallow clone, run `git fetch --unshallow` in it; otherwise merge a commit that both \
                  histories have; then retry"
             }
-            Self::Moved => "nothing: it is looked up and done again",
+            Self::Moved => "nothing: Ralph looks the ref up and tries again",
             Self::Locked => {
-                "nothing, while another git works there: it is done again; a lock that stays is one that a git left"
+                "nothing while another git works there: Ralph tries again; a lock that stays was left by a git that died"
             }
             Self::StaleLock => {
-                "see that no git works there any more, remove the file that is named, then retry this task"
+                "make sure that no git works there any more, remove the file, then retry this task"
             }
             Self::Signing => {
                 "let git sign without asking a person: unlock the key in the agent (gpg-agent, ssh-agent) of the worker's user, or \
-                 switch signing off for that user (`git config --global commit.gpgSign false`); `ralph-worker doctor` tries it; then \
+                 switch signing off for that user (`git config --global commit.gpgSign false`); test it with `ralph-worker doctor`; then \
                  approve this task"
             }
             Self::Filter => {
@@ -266,18 +262,18 @@ impl fmt::Display for Trouble {
             Self::HostKeyChanged => "the server's ssh host key is another one than before",
             Self::Certificate => "the server's certificate could not be verified",
             Self::Declined => "the server declined it",
-            Self::DeclinedOutside => "the server declined it, a ref that is no branch",
+            Self::DeclinedOutside => "the server declined it, as the ref is no branch",
             Self::CheckedOut => "the branch is checked out",
-            Self::DeniedThere => "the branch is checked out, and its repository lets nobody move it then",
+            Self::DeniedThere => "the branch is checked out, and its repository refuses pushes to it",
             Self::NoSpace => "no space or quota left",
             Self::Unreachable => "the server could not be reached",
             Self::NotFound => "there is no such repository",
             Self::Ownership => "the repository on disk belongs to another user",
             Self::NoLfs => "the repository keeps files in Git LFS",
-            Self::Shallow => "the histories have nothing in common, as far as they are there",
+            Self::Shallow => "the histories have no common commit, as far as they are present",
             Self::Moved => "the ref has moved",
             Self::Locked => "another git holds a lock",
-            Self::StaleLock => "a lock was left there",
+            Self::StaleLock => "there is a stale lock",
             Self::Signing => "signing failed, or waits for a person",
             Self::Filter | Self::OwnFilter => "files could not be converted",
             Self::TimedOut => "it took too long",
@@ -291,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gits_words_have_a_meaning() {
+    fn git_messages_map_to_kinds_of_trouble() {
         let rows = [
             (
                 "fatal: Authentication failed for 'https://x/'",

@@ -1,5 +1,5 @@
-//! What sessions without a repository leave in their folders: there is no branch to push it to, so it stays on this machine for some
-//! days, where its session's report says.
+//! Files that sessions without a repository leave. No branch can hold them, so they stay on this machine for
+//! some days, in a folder that the session's report names.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,33 +11,31 @@ use crate::disk::each_below;
 use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{record, snapshot::modes};
 
-/// Most that is kept of one session: small results, not what was built or downloaded. Bytes.
-const MOST_BYTES: u64 = 256 << 20;
-/// Of how many sessions something is kept; then the oldest goes.
-const MOST_SESSIONS: usize = 1_000;
-/// How many files a report names.
-const NAMED: usize = 20;
-/// Of how many those are chosen.
-const LISTED: usize = 10_000;
+/// Largest size kept per session: small results, not build output or downloads. Bytes.
+const MAX_BYTES: u64 = 256 << 20;
+/// Most sessions with kept files; the oldest are removed first.
+const MAX_SESSIONS: usize = 1_000;
+/// Most files named in a report.
+const MAX_NAMED: usize = 20;
+/// Most files from which the named ones are chosen.
+const MAX_LISTED: usize = 10_000;
 
 impl Workspaces {
-    /// Deletes leftovers of sessions that are expired, or beyond the limit of sessions.
+    /// Deletes leftovers that have expired or exceed the limit of sessions.
     pub async fn delete_expired(&self) {
-        let (kept, days) = (record::leftovers(self.data()), self.settings().keep_files_days);
-        let forgotten =
-            tokio::task::spawn_blocking(move || forget(&kept, days, MOST_SESSIONS, SystemTime::now()));
-        let _ = forgotten.await;
+        self.delete_old(record::leftovers(self.data()), MAX_SESSIONS).await;
     }
 
-    /// Removes what was kept in this folder of sessions as long, and of so many at most.
+    /// Deletes expired entries of `folder`, and the oldest beyond `most`.
     pub async fn delete_old(&self, folder: PathBuf, most: usize) {
         let days = self.settings().keep_files_days;
-        let forgotten = tokio::task::spawn_blocking(move || forget(&folder, days, most, SystemTime::now()));
-        let _ = forgotten.await;
+        let deleted = tokio::task::spawn_blocking(move || delete_expired(&folder, days, most, SystemTime::now()));
+        let _ = deleted.await;
     }
 }
 
-/// Moves a session's folder to where it stays, if there is anything in it. Nothing of the session may run any more. Safe to repeat.
+/// Moves a session's folder to where it is kept, if it has any files. The session's processes must have
+/// ended. Safe to repeat.
 pub(in crate::workspace) fn keep(
     data: &Path,
     dispatch: &str,
@@ -47,18 +45,18 @@ pub(in crate::workspace) fn keep(
     let place = record::leftovers(data).join(dispatch);
     let was_kept = place.is_dir();
     let folder: &Path = if was_kept { &place } else { tree };
-    // What its agent closed would be nobody's to read.
+    // Files that the agent made unreadable would be useless.
     let _ = modes::open_up(folder);
     let mut left = list_leftovers(folder)?;
     left.days = days;
-    let stays = days > 0 && left.bytes <= MOST_BYTES;
-    if stays && (was_kept || moved(tree, &place)) {
+    let stays = days > 0 && left.bytes <= MAX_BYTES;
+    if stays && (was_kept || move_away(tree, &place)) {
         left.path = Some(place.to_string_lossy().into_owned());
     }
     Some(left)
 }
 
-/// What lies in a folder, but for what the worker itself laid there.
+/// The files of a folder, without the worker's own context files.
 fn list_leftovers(folder: &Path) -> Option<LeftoverFiles> {
     let context = folder.join(CONTEXT_DIR);
     let mut left = LeftoverFiles::default();
@@ -68,7 +66,7 @@ fn list_leftovers(folder: &Path) -> Option<LeftoverFiles> {
         }
         left.files += 1;
         left.bytes += metadata.len();
-        if left.named.len() < LISTED {
+        if left.named.len() < MAX_LISTED {
             let name = path.strip_prefix(folder).unwrap_or(path);
             left.named.push(LeftoverFile {
                 path: name.to_string_lossy().into_owned(),
@@ -77,29 +75,29 @@ fn list_leftovers(folder: &Path) -> Option<LeftoverFiles> {
         }
     });
     left.named.sort_by(|a, b| a.path.cmp(&b.path));
-    left.named.truncate(NAMED);
+    left.named.truncate(MAX_NAMED);
     (left.files > 0).then_some(left)
 }
 
-fn moved(tree: &Path, place: &Path) -> bool {
+fn move_away(tree: &Path, place: &Path) -> bool {
     let parent = place.parent().unwrap_or(place);
     let moved = record::make_private(parent)
         .map_err(|error| error.to_string())
         .and_then(|()| fs::rename(tree, place).map_err(|error| error.to_string()));
     match moved {
         Ok(()) => {
-            // Its age counts from here.
+            // Its retention starts now.
             let _ = File::open(place).and_then(|folder| folder.set_modified(SystemTime::now()));
             true
         }
         Err(error) => {
-            tracing::warn!(error, place = %place.display(), "what a session left can't be kept");
+            tracing::warn!(error, place = %place.display(), "failed to keep a session's files");
             false
         }
     }
 }
 
-fn forget(kept: &Path, days: u32, most: usize, now: SystemTime) {
+fn delete_expired(kept: &Path, days: u32, most: usize, now: SystemTime) {
     let entries = fs::read_dir(kept).into_iter().flatten().flatten();
     let since = |entry: fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
     let mut folders: Vec<(SystemTime, PathBuf)> = entries.filter_map(since).collect();
@@ -111,7 +109,7 @@ fn forget(kept: &Path, days: u32, most: usize, now: SystemTime) {
         if (is_over || n < too_many)
             && let Err(error) = modes::remove_tree(folder)
         {
-            tracing::warn!(%error, folder = %folder.display(), "what a session left can't be removed");
+            tracing::warn!(%error, folder = %folder.display(), "failed to delete a session's kept files");
         }
     }
 }
@@ -121,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_stay_for_their_days_and_are_named() {
+    fn files_are_reported_and_kept_for_their_days() {
         let data = tempfile::tempdir().unwrap();
         let tree = data.path().join("tree");
         fs::create_dir_all(tree.join("out")).unwrap();
@@ -141,27 +139,27 @@ mod tests {
         let named: Vec<_> = left.named.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(named, ["a.txt", "out/b.txt"]);
         assert_eq!(fs::read_to_string(place.join("out/b.txt")).unwrap(), "bb");
-        assert_eq!(keep(data.path(), "d-1", &tree, 7), Some(left), "told again");
+        assert_eq!(keep(data.path(), "d-1", &tree, 7), Some(left), "the same report again");
 
         let day = Duration::from_secs(24 * 60 * 60);
-        forget(
+        delete_expired(
             &record::leftovers(data.path()),
             7,
-            MOST_SESSIONS,
+            MAX_SESSIONS,
             SystemTime::now() + 6 * day,
         );
         assert!(place.exists());
-        forget(
+        delete_expired(
             &record::leftovers(data.path()),
             7,
-            MOST_SESSIONS,
+            MAX_SESSIONS,
             SystemTime::now() + 7 * day,
         );
         assert!(!place.exists());
     }
 
     #[test]
-    fn what_is_not_to_be_kept_is_told_all_the_same() {
+    fn files_that_are_not_kept_are_still_reported() {
         let data = tempfile::tempdir().unwrap();
         let tree = data.path().join("tree");
         fs::create_dir_all(&tree).unwrap();
@@ -169,7 +167,7 @@ mod tests {
         let left = keep(data.path(), "d-1", &tree, 0).unwrap();
         assert_eq!((left.path, left.files), (None, 1));
         let large = File::create(tree.join("large")).unwrap();
-        large.set_len(MOST_BYTES).unwrap();
+        large.set_len(MAX_BYTES).unwrap();
         let left = keep(data.path(), "d-1", &tree, 7).unwrap();
         assert_eq!((left.path, left.files), (None, 2));
         assert!(tree.exists());

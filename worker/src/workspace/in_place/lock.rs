@@ -1,8 +1,9 @@
-//! Who works in a folder of this machine: one session at a time, whichever worker it belongs to.
+//! Locks on folders of this machine: one session at a time works in a folder, whichever worker runs it.
 //!
-//! A lock file for each folder, outside of it, since agents may write in it. While a session runs its worker holds the file's
-//! lock, and the file says who it is. A worker that dies leaves that: its agent may run on, so nobody else works there before
-//! the same worker has come back (which ends what it left) or a person has freed the folder (`ralph-worker free`).
+//! Each folder has a lock file, outside of the folder, since agents may write there. While a session runs,
+//! its worker holds the file's lock, and the file names the holder. After a worker dies, its agent may still
+//! run. So nobody else works in the folder until the same worker has restarted (which ends its old processes)
+//! or a person has freed the folder (`ralph-worker free`).
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -16,18 +17,17 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::workspace::error::WorkspaceError;
 
-/// The lock of those who look for a folder that is free.
+/// The lock that serialises the search for a free folder.
 const TURN: &str = "turn";
 
-/// Whose session has a folder.
+/// The session that holds a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirHolder {
-    /// The folder.
     pub path: PathBuf,
     /// Data folder of the worker.
     pub data: PathBuf,
     pub dispatch: String,
-    /// Since when, as RFC 3339.
+    /// Start of the session, in RFC 3339.
     pub since: String,
 }
 
@@ -41,18 +41,17 @@ impl std::fmt::Display for DirHolder {
     }
 }
 
-/// What came of an attempt to take a folder.
 #[derive(Debug)]
 pub(in crate::workspace) enum LockResult {
-    /// It is ours until the value goes.
+    /// This process holds the folder until the value is dropped.
     Ours(DirLock),
-    /// A session works in it.
+    /// A session works in the folder.
     Busy,
-    /// A session did when its worker died, and may still.
+    /// A dead worker's session may still work in the folder.
     Abandoned(DirHolder),
 }
 
-/// A folder's lock. Dropping it gives the folder back: the session is over then.
+/// A folder's lock. Dropping it releases the folder, as the session is over.
 #[derive(Debug)]
 pub(in crate::workspace) struct DirLock {
     file: File,
@@ -65,7 +64,7 @@ impl DirLock {
         dispatch: &str,
     ) -> Result<LockResult, WorkspaceError> {
         let failed = || WorkspaceError::io("lock the folder", path);
-        // One at a time looks who else there is, so that two don't take folders of which one lies in the other.
+        // Serialise the search, so that two processes can't take nested folders at once.
         let turn = Turn::wait().map_err(failed())?;
         let Some(mut file) = lock(path).map_err(failed())? else {
             return Ok(LockResult::Busy);
@@ -74,7 +73,7 @@ impl DirLock {
             let _ = file.unlock();
             return Ok(other);
         }
-        // What this worker's own earlier instance left, it has ended before it took new work.
+        // This worker ended the processes of its own earlier instance before it took new work.
         if let Some(holder) = holder(&mut file).filter(|holder| holder.data != data) {
             let _ = file.unlock();
             return Ok(LockResult::Abandoned(holder));
@@ -95,28 +94,29 @@ impl DirLock {
 
 impl Drop for DirLock {
     fn drop(&mut self) {
-        give_back(&mut self.file);
+        release(&mut self.file);
     }
 }
 
-/// Frees a folder that the session of a dead worker holds. Who held it; `None` when nobody did.
+/// Frees a folder held by a dead worker's session. Returns the previous holder; `None` when there was none.
 ///
 /// # Errors
-/// When a living worker's session works in it, or it can't be looked at.
+/// When a session of a live worker works in it, or the lock file can't be read.
 pub fn free_dir(path: &Path) -> Result<Option<DirHolder>, WorkspaceError> {
     let path = &fs::canonicalize(path).map_err(WorkspaceError::io("find", path))?;
     let Some(mut file) = lock(path).map_err(WorkspaceError::io("lock the folder", path))? else {
         return Err(WorkspaceError::Dir {
             path: path.clone(),
-            why: "a session works in it right now; `ralph task interrupt` ends it in order".to_owned(),
+            why: "a session works in it right now; `ralph task interrupt` ends it properly".to_owned(),
         });
     };
     let held = holder(&mut file);
-    give_back(&mut file);
+    release(&mut file);
     Ok(held)
 }
 
-/// Frees the folders that sessions of an earlier instance of the worker with this data folder held. Nothing of them runs any more.
+/// Frees the folders held by an earlier instance of the worker with this data folder. Its processes must have
+/// ended.
 pub(in crate::workspace) fn free_own(data: &Path) {
     let entries = locks().and_then(fs::read_dir).into_iter().flatten().flatten();
     for entry in entries {
@@ -124,13 +124,13 @@ pub(in crate::workspace) fn free_own(data: &Path) {
             continue;
         };
         match holder(&mut file) {
-            Some(holder) if holder.data == data => give_back(&mut file),
+            Some(holder) if holder.data == data => release(&mut file),
             _ => drop(file.unlock()),
         }
     }
 }
 
-/// The right to look who has which folder; it is held for a moment.
+/// Lock for reading and changing holders; held only for a moment.
 struct Turn(File);
 
 impl Turn {
@@ -148,12 +148,12 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Closing it is not enough, as for a folder's.
+        // Closing the file is not enough, as in `release`.
         let _ = self.0.unlock();
     }
 }
 
-/// Who has a folder that lies in this one, or that this one lies in.
+/// The holder of a folder inside this one or around it.
 fn overlapping(path: &Path, data: &Path) -> io::Result<Option<LockResult>> {
     for entry in fs::read_dir(locks()?)?.flatten() {
         if entry.file_name() == TURN {
@@ -172,7 +172,7 @@ fn overlapping(path: &Path, data: &Path) -> io::Result<Option<LockResult>> {
             Err(fs::TryLockError::WouldBlock) => return Ok(Some(LockResult::Busy)),
             Ok(()) => {
                 seen.unlock()?;
-                // What this worker's own earlier instance left, it has ended before it took new work.
+                // This worker ended the processes of its own earlier instance before it took new work.
                 if holder.data != data {
                     return Ok(Some(LockResult::Abandoned(holder)));
                 }
@@ -208,7 +208,8 @@ fn locks() -> io::Result<PathBuf> {
     own_folder(PathBuf::from(format!("/tmp/ralph-dirs-{user}")))
 }
 
-/// A folder of this user's where everybody may make some. Nobody else can have made it.
+/// Creates a private folder of this user in a directory that everybody may write. Fails if another user owns
+/// it.
 pub(in crate::workspace) fn own_folder(folder: PathBuf) -> io::Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
     match fs::DirBuilder::new().mode(0o700).create(&folder) {
@@ -219,7 +220,7 @@ pub(in crate::workspace) fn own_folder(folder: PathBuf) -> io::Result<PathBuf> {
     if metadata.is_dir() && metadata.uid() == user {
         return Ok(folder);
     }
-    let why = format!("{} is somebody else's; remove it", folder.display());
+    let why = format!("{} belongs to somebody else; remove it", folder.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
@@ -237,10 +238,10 @@ fn rewrite(file: &mut File, text: &[u8]) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Closing the file is not enough: a child that another thread is just starting has it open too, until it executes.
-fn give_back(file: &mut File) {
+/// Closing the file is not enough: a child that another thread is starting holds it open until it executes.
+fn release(file: &mut File) {
     if let Err(error) = file.set_len(0).and_then(|()| file.unlock()) {
-        tracing::warn!(%error, "failed to give a folder back");
+        tracing::warn!(%error, "failed to release a folder");
     }
 }
 
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn of_folders_in_each_other_one_is_worked_in() {
+    fn only_one_of_two_nested_folders_can_be_taken() {
         let folder = tempfile::tempdir().unwrap();
         let outer = fs::canonicalize(folder.path()).unwrap();
         let inner = outer.join("a/b");
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_worker_left_is_its_own_or_a_persons_to_free() {
+    fn a_dead_workers_folder_is_freed_by_it_or_a_person() {
         let folder = tempfile::tempdir().unwrap();
         let path = fs::canonicalize(folder.path()).unwrap();
         let die = || {

@@ -1,8 +1,9 @@
-//! A folder of this machine that agents work in themselves (DESIGN 6, `dir`): no clone, no commit, one session at a time.
+//! A folder of this machine that agents work in directly (DESIGN 6, `dir`): no clone, no commit, one session
+//! at a time.
 //!
-//! Which folders, the worker's configuration says: whoever submits can't point a session at `/etc`. What changed is read from
-//! a listing before and after, which leaves out what the folder's `.gitignore` names where it is a repository. Git is never
-//! run there: its configuration is among what agents may write.
+//! The worker's configuration lists the allowed folders, so a submitter can't point a session at `/etc`.
+//! Changes are found by comparing a listing before and after the session. In a repository, the listings skip
+//! files that `.gitignore` names. Git never runs there: agents may write its configuration.
 
 pub(crate) mod leftovers;
 pub(crate) mod lock;
@@ -26,47 +27,48 @@ use crate::workspace::in_place::lock::{DirLock, LockResult};
 
 /// How often a busy folder is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// The largest `.gitignore` that is read. Bytes.
+/// Largest `.gitignore` that is read. Bytes.
 const MAX_RULES_BYTES: u64 = 1024 * 1024;
-/// Files beyond which it is not told what changed: comparing them would take longer than the work.
+/// Largest number of files for which changes are computed: comparing more would take longer than the work.
 const MAX_FILES: usize = 1_000_000;
-/// How many changed paths a snapshot names.
+/// Most changed paths in a snapshot.
 const NAMED_PATHS: usize = 500;
 
-/// A folder while one session has it.
+/// A folder that one session has locked.
 #[derive(Debug)]
 pub(super) struct OpenDir {
     path: PathBuf,
     before: Option<Listing>,
-    /// Given back when the value goes.
+    /// Released when the value is dropped.
     _lock: DirLock,
 }
 
 impl Workspaces {
-    /// Takes a folder for a dispatch, and waits for it while another session of this machine works in it.
+    /// Locks a folder for a dispatch. Waits while another session of this machine works in it.
     ///
     /// # Errors
-    /// When this worker may not work there, or the folder is held by a session whose worker died and didn't come back.
+    /// When this worker may not work there, or a session holds the folder whose worker died and didn't
+    /// restart.
     pub(super) async fn open_dir(&self, dispatch: &str, order: &DirOrder) -> Result<OpenDir, WorkspaceError> {
         let path = self.allowed(order)?;
-        let mut told = false;
+        let mut logged = false;
         let lock = loop {
             match at_length(|| DirLock::take(&path, self.data(), dispatch))? {
                 LockResult::Ours(lock) => break lock,
                 LockResult::Abandoned(holder) => return Err(WorkspaceError::DirLeft { path, holder }),
                 LockResult::Busy => {
-                    if !std::mem::replace(&mut told, true) {
-                        tracing::info!(%dispatch, path = %path.display(), "waits for a folder that another session works in");
+                    if !std::mem::replace(&mut logged, true) {
+                        tracing::info!(%dispatch, path = %path.display(), "waiting for a folder that another session uses");
                     }
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
         };
-        // While it waited, the path may have come to lead elsewhere.
+        // The path may have changed during the wait.
         if self.allowed(order)? != path {
             return Err(WorkspaceError::Dir {
                 path,
-                why: "it leads to another folder than when the session began to wait for it".to_owned(),
+                why: "the path now leads to another folder than when the session began to wait".to_owned(),
             });
         }
         let before = list(path.clone()).await;
@@ -82,9 +84,9 @@ impl Workspaces {
             path: PathBuf::from(&order.path),
             why: why.to_owned(),
         };
-        let path = fs::canonicalize(&order.path).map_err(|error| refuse(&unfound(&error)))?;
+        let path = fs::canonicalize(&order.path).map_err(|error| refuse(&read_failure(&error)))?;
         if !path.is_dir() {
-            return Err(refuse("it is no folder: submit again with one"));
+            return Err(refuse("it is not a folder: submit again with one"));
         }
         let allowed = &self.settings().dirs;
         let below = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| path.starts_with(dir));
@@ -94,9 +96,9 @@ impl Workspaces {
             ));
         }
         if let Err(error) = fs::read_dir(&path) {
-            return Err(refuse(&unfound(&error)));
+            return Err(refuse(&read_failure(&error)));
         }
-        // Agents would read the worker's own secrets, and write what it trusts.
+        // Otherwise agents could read the worker's secrets and write files that it trusts.
         let own = self.data().parent().unwrap_or(self.data());
         if own.starts_with(&path) || path.starts_with(own) {
             return Err(refuse(
@@ -106,7 +108,7 @@ impl Workspaces {
         let configured_in = &self.settings().configured_in;
         if configured_in.iter().any(|place| place.starts_with(&path)) {
             return Err(refuse(
-                "this worker's own configuration (.ralph.toml) is looked for in it, so agents could change what runs on this machine: \
+                "this worker looks for its configuration (.ralph.toml) in it, so agents could change what runs on this machine: \
                  start the worker in another folder, or name a file elsewhere with --config",
             ));
         }
@@ -114,14 +116,14 @@ impl Workspaces {
     }
 }
 
-/// Why a folder can't be looked into, and what to do.
-fn unfound(error: &io::Error) -> String {
+/// Why a folder can't be read, and advice.
+fn read_failure(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "there is no such folder on this worker's machine: make it, or submit again with one that is there".to_owned()
+            "there is no such folder on this worker's machine: create it, or submit again with an existing one".to_owned()
         }
         io::ErrorKind::PermissionDenied => {
-            "this worker's user may not look into it: give that user the right to, or run the worker as its owner".to_owned()
+            "this worker's user may not read it: give that user the right to, or run the worker as its owner".to_owned()
         }
         _ => format!("it can't be read: {error}"),
     }
@@ -132,10 +134,10 @@ impl OpenDir {
         &self.path
     }
 
-    /// The paths that differ from what was there at the start, from the folder's top, lossily as UTF-8.
+    /// The paths that differ from the listing at the start, relative to the folder, lossily as UTF-8.
     pub(super) async fn changed(&self) -> Vec<String> {
         let (Some(before), Some(after)) = (&self.before, list(self.path.clone()).await) else {
-            tracing::warn!(path = %self.path.display(), "too many files to tell which changed");
+            tracing::warn!(path = %self.path.display(), "can't list changed files: too many files, or an unreadable `.gitignore`");
             return Vec::new();
         };
         at_length(move || {
@@ -152,8 +154,8 @@ impl OpenDir {
     }
 }
 
-/// Files of a folder with what tells whether they were written to: the time of the last change, which no program can set,
-/// and the size.
+/// Files of a folder with the data that shows a write: the time of the last status change, which no program
+/// can set, and the size.
 #[derive(Debug, Default)]
 struct Listing {
     files: BTreeMap<PathBuf, (i64, i64, u64)>,
@@ -180,20 +182,20 @@ async fn list(path: PathBuf) -> Option<Listing> {
 
 fn listing(path: &Path) -> Option<Listing> {
     let is_repository = path.join(".git").exists();
-    // What the worker itself lays down for the session.
+    // The context files that the worker writes for the session.
     let context = path.join(CONTEXT_DIR);
-    let odd = Arc::new(AtomicBool::new(is_repository && has_odd_rules(path)));
-    if odd.load(Ordering::Relaxed) {
+    let unreadable = Arc::new(AtomicBool::new(is_repository && has_unreadable_rules(path)));
+    if unreadable.load(Ordering::Relaxed) {
         return None;
     }
-    let found = Arc::clone(&odd);
+    let found = Arc::clone(&unreadable);
     let walk = WalkBuilder::new(path)
         .standard_filters(false)
         .git_ignore(is_repository)
         .follow_links(false)
         .filter_entry(move |entry| {
             let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
-            if is_repository && is_dir && has_odd_rules(entry.path()) {
+            if is_repository && is_dir && has_unreadable_rules(entry.path()) {
                 found.store(true, Ordering::Relaxed);
                 return false;
             }
@@ -201,7 +203,7 @@ fn listing(path: &Path) -> Option<Listing> {
         })
         .build();
     let mut listing = Listing::default();
-    // What can't be read can't be compared; the agent's own sandbox may be able to no more.
+    // Unreadable files can't be compared; the agent's sandbox can hardly read them either.
     for entry in walk.flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
@@ -214,11 +216,11 @@ fn listing(path: &Path) -> Option<Listing> {
         let name = entry.path().strip_prefix(path).unwrap_or(entry.path());
         listing.files.insert(name.to_owned(), seen);
     }
-    (!odd.load(Ordering::Relaxed)).then_some(listing)
+    (!unreadable.load(Ordering::Relaxed)).then_some(listing)
 }
 
-/// Whether what a folder ignores can't be read: a pipe is waited for without an end, and a device has none.
-fn has_odd_rules(folder: &Path) -> bool {
+/// Whether a folder's `.gitignore` must not be read: reading a pipe would block, and a device has no end.
+fn has_unreadable_rules(folder: &Path) -> bool {
     let rules = fs::metadata(folder.join(".gitignore"));
     rules.is_ok_and(|rules| !rules.is_file() || rules.len() > MAX_RULES_BYTES)
 }
@@ -229,7 +231,7 @@ mod tests {
     use crate::workspace::settings::Settings;
 
     #[test]
-    fn a_folder_whose_rules_have_no_end_is_not_read() {
+    fn a_folder_with_an_endless_gitignore_is_not_listed() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join(".git")).unwrap();
         let below = folder.path().join("a/b");
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_what_was_written_made_or_removed_and_nothing_ignored() {
+    fn differences_are_changes_outside_ignored_files() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir_all(at(".git")).unwrap();
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_says_what_runs_here_is_no_agents() {
+    async fn a_folder_with_worker_configuration_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in ["data", "work/below", "work/here"] {

@@ -1,6 +1,6 @@
-//! Whether the feature's branch is still what the coordinator takes it for. A branch that was deleted or moved back lacks
-//! what landed on it: what lands without that would lose it, though its tasks stay done. A branch that is there before
-//! anything landed is somebody else's.
+//! Checks that the feature's branch is what the coordinator expects. A branch that was deleted or moved back
+//! lacks landed work: landing on it would lose that work, although its tasks stay done. A branch that exists
+//! before anything landed belongs to somebody else.
 
 use ralph_shared::wire::GitOrder;
 
@@ -12,20 +12,17 @@ use crate::workspace::git::address;
 use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::workspaces;
 
-/// The trailer of a squashed commit that says which head of a feature's branch it brings.
+/// The trailer of a squashed commit with the merged head of a feature's branch.
 pub(in crate::workspace) const MERGES_TRAILER: &str = "Ralph-Merges";
-/// How many squashed commits are looked at, newest first.
+/// Most squashed commits that are examined, newest first.
 const SQUASHED: usize = 100;
-/// How many commits are looked at that mention a task, newest first.
+/// Most commits that mention a task that are examined, newest first.
 const LANDINGS: usize = 100;
-/// What is shown of a task's id that stands in a commit. Characters; an id has 14.
+/// Longest shown part of a task id from a commit; a real id has 14. Characters.
 const TASK_CHARS: usize = 40;
 
-/// Why the feature's branch, which is at `head`, must not be built on, and what to do; `None` when it may. `base` is what
-/// is known of the feature's base.
-///
-/// # Errors
-/// When git fails.
+/// Why work must not continue on the feature's branch, which is at `head`, with advice; `None` when it may.
+/// `base` is the feature's base, if known.
 pub(in crate::workspace) async fn objection(
     git: &Git,
     order: &GitOrder,
@@ -41,16 +38,16 @@ pub(in crate::workspace) async fn objection(
                 None
             } else if let Some((commit, task)) = last_landing(git, head, base).await? {
                 Some(format!(
-                    "`{branch}` is at {head} in {address}, with work that Ralph landed ({task} as {commit}), though nothing \
-                     of this feature has landed as far as the coordinator knows: its database was restored from a backup, \
-                     or the branch is another feature's. Keep the branch. Where {task} is this feature's, let it run again: \
-                     it is found there, and then retry this task; else submit the feature with another `--branch`, and with \
-                     `--base {branch}` to go on from what landed"
+                    "`{branch}` is at {head} in {address}, with work that Ralph landed ({task} as {commit}), but the \
+                     coordinator knows no landing of this feature: its database was restored from a backup, or the branch \
+                     belongs to another feature. Keep the branch. If {task} belongs to this feature, run it again, so that \
+                     Ralph finds its landing, then retry this task; otherwise submit the feature with another `--branch`, \
+                     and with `--base {branch}` to continue from the landed work"
                 ))
             } else {
                 Some(format!(
-                    "`{branch}` is at {head} in {address}, though nothing of this feature has landed yet, so it is not the \
-                     feature's: submit the feature with another `--branch`, or, where nobody needs that one, remove it \
+                    "`{branch}` is at {head} in {address}, but nothing of this feature has landed yet, so the branch belongs to \
+                    somebody else: submit the feature with another `--branch`, or, if nobody needs that branch, remove it \
                      (`git push {address} :{name}`), then retry this task"
                 ))
             }
@@ -62,28 +59,29 @@ pub(in crate::workspace) async fn objection(
             (!has_it).then(|| {
                 let commit = &landed.commit;
                 format!(
-                    "`{branch}` is at {head} in {address}, without {commit}, which landed on it: somebody moved it. Merge \
-                     that commit into it (`git fetch {address} {commit}`, `git merge {commit}`; with `-s ours` what \
-                     landed stays out), push, then retry this task"
+                    "`{branch}` is at {head} in {address}, without {commit}, which landed on it: somebody moved the branch. \
+                    Merge that commit into it (`git fetch {address} {commit}`, `git merge {commit}`; `-s ours` leaves the \
+                    landed changes out), push, then retry this task"
                 )
             })
         }
         (Some(landed), None) => (!went_into(git, &landed.commit, &order.base).await?).then(|| {
             let commit = &landed.commit;
             format!(
-                "`{branch}` is not in {address} any more, though {commit} landed on it. Bring it back (`git fetch {address} \
-                 {commit}`, `git push {address} {commit}:{name}`), or, where it was merged into the feature's base, \
-                 `feature update`; then retry this task"
+                "`{branch}` is not in {address} any more, although {commit} landed on it. Restore it (`git fetch {address} \
+                {commit}`, `git push {address} {commit}:{name}`), or, if it was merged into the feature's base, run \
+                `feature update`; then retry this task"
             )
         }),
     })
 }
 
-/// The commit by which the task of `order` landed, of which the coordinator doesn't know; without it, whether work may begin: not for a
-/// branch that is somebody else's. What Ralph landed on it is found again when its tasks run.
+/// The commit that landed the order's task without the coordinator's knowledge. Without one, checks whether
+/// work may begin: not on somebody else's branch. Other landings of Ralph on the branch are found when their
+/// tasks run.
 ///
 /// # Errors
-/// When the branch isn't the feature's, or git fails.
+/// When the branch belongs to somebody else, or git fails.
 pub(in crate::workspace) async fn landed_before(
     git: &Git,
     order: &GitOrder,
@@ -107,7 +105,7 @@ pub(in crate::workspace) async fn landed_before(
     Ok(None)
 }
 
-/// The newest commit of `head`'s history since `base` that landed a task of whatever feature, and which task.
+/// The newest commit in `head`'s history since `base` that landed a task of any feature, and that task's id.
 async fn last_landing(
     git: &Git,
     head: &str,
@@ -123,15 +121,12 @@ async fn last_landing(
     Ok(log.lines().find_map(|line| {
         let (commit, tasks) = line.split_once('\x01')?;
         let task = tasks.split('\0').map(str::trim).find(|task| !task.is_empty())?;
-        // Whoever made that branch wrote it.
+        // Anybody who made that branch could have written the id.
         Some((commit.to_owned(), task.chars().take(TASK_CHARS).collect()))
     }))
 }
 
-/// Whether `commit` is in the history of `head`, as it is or squashed.
-///
-/// # Errors
-/// When git fails.
+/// Whether `commit` is in the history of `head`, itself or squashed.
 pub(in crate::workspace) async fn contains(git: &Git, commit: &str, head: &str) -> Result<bool, GitError> {
     if rebase::is_ancestor(git, commit, head).await? {
         return Ok(true);
@@ -142,19 +137,14 @@ pub(in crate::workspace) async fn contains(git: &Git, commit: &str, head: &str) 
     Ok(!found.stdout.is_empty())
 }
 
-/// Whether a branch that is not there any more, and was at `commit` last, went into `head`: merged, or as its patches, where
-/// a host squashed or rebased it.
-///
-/// # Errors
-/// When git fails.
+/// Whether a deleted branch, last at `commit`, was merged into `head`: directly, or as its patches, if a host
+/// squashed or rebased it.
 pub(in crate::workspace) async fn went_into(git: &Git, commit: &str, head: &str) -> Result<bool, GitError> {
     Ok(contains(git, commit, head).await? || squash::is_within(git, commit, head).await?)
 }
 
-/// The newest state of the feature's branch, now at `head`, that a squashed commit brought into `onto` since `base`.
-///
-/// # Errors
-/// When git fails.
+/// The newest commit of the feature's branch, now at `head`, that a squashed commit brought into `onto` since
+/// `base`.
 pub(in crate::workspace) async fn squashed(
     git: &Git,
     onto: &str,

@@ -1,4 +1,4 @@
-//! The feature's branch is brought into another one, or handed over to the user's own command (DESIGN 6).
+//! Merges the feature's branch into another one, or hands it over to the user's own command (DESIGN 6).
 
 use ralph_shared::environment;
 use ralph_shared::wire::{Decided, EndReason, IntegrationEnd, MergeHow};
@@ -16,13 +16,13 @@ use crate::workspace::publish::operations::{Operation, Planned, RefUpdate, faile
 use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::commit::{self, Signature};
 
-/// How much of the output of the user's own command is told, its end, redacted. Bytes.
+/// Bytes reported from the end of the user's command's redacted output.
 const OUTPUT_BYTES: usize = 16 << 10;
-/// What such a command is told of the feature. Characters; a variable has its limit.
+/// Longest summary for the command, because variables have a size limit. Characters.
 const SUMMARY_CHARS: usize = 20_000;
 
 impl Operation<'_> {
-    /// The next head of `branch`, with the feature's branch in it.
+    /// The next head of `branch`, with the feature's branch merged.
     ///
     /// # Errors
     /// When the server can't be reached, or git fails.
@@ -33,7 +33,7 @@ impl Operation<'_> {
     ) -> Result<Planned, WorkspaceError> {
         let [head, onto, base] = self.heads(branch).await?;
         let git = &self.site.git;
-        // A person merged the branch, and deleted it.
+        // A person merged the branch and deleted it.
         if let (None, Some(landed), Some(onto)) = (&head, &self.site.git_order.landed, &onto)
             && how != MergeHow::Command
             && branch::went_into(git, &landed.commit, onto).await?
@@ -62,18 +62,19 @@ impl Operation<'_> {
         }
         let own = self.site.git_order.trailers.get(TASK_TRAILER);
         let own = own.map_or("", String::as_str);
-        // What landed since an earlier try of this one did not go along with it: the rest is brought by another commit.
+        // Work that landed after an earlier try of this task is not in that merge, so another commit merges
+        // the rest.
         let landed = self.site.git_order.landed.as_ref().map(|landed| &landed.commit);
         if let Some(commit) = rebase::find_landing(git, &onto, base.as_deref(), own).await?
             && branch::contains(git, landed.unwrap_or(&head), &commit).await?
         {
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit, empty: false }));
         }
-        self.brought(branch, how, onto, head).await
+        self.merged(branch, how, onto, head).await
     }
 
-    /// The next head of `branch`, which is at `onto`, with `head` in it, which isn't yet.
-    async fn brought(
+    /// The next head of `branch`, after `head` is merged into its current head `onto`.
+    async fn merged(
         &self,
         branch: &str,
         how: MergeHow,
@@ -94,7 +95,7 @@ impl Operation<'_> {
         if how == MergeHow::Ff {
             if !rebase::is_ancestor(git, &onto, &head).await? {
                 return Ok(failed(format!(
-                    "`{branch}` has moved on since `{feature}` began, so it can't be fast-forwarded; take it in with \
+                    "`{branch}` has moved on since `{feature}` began, so it can't be fast-forwarded; merge it into the feature with \
                      `feature update`, then retry this task"
                 )));
             }
@@ -104,7 +105,7 @@ impl Operation<'_> {
             Rebased::Clean { tree, empty } => (tree, empty),
             Rebased::Conflict(conflict) => {
                 return Ok(failed(format!(
-                    "`{branch}` and `{feature}` changed the same places, in {}; take `{branch}` in with `feature update`, \
+                    "`{branch}` and `{feature}` conflict in {}; merge `{branch}` into the feature with `feature update`, \
                      then retry this task",
                     conflict.named().join(", ")
                 )));
@@ -125,8 +126,8 @@ impl Operation<'_> {
         Ok(change(new, empty))
     }
 
-    /// A commit that stands for `onto` in a merge with the feature's branch: what was squashed into it of that branch is
-    /// merged in it, and so is no change of its own.
+    /// A commit that replaces `onto` in a merge with the feature's branch. It also has the squashed part of
+    /// that branch as a parent, so that part is no change of its own in the merge.
     pub(in crate::workspace) async fn as_merged(
         &self,
         onto: &str,
@@ -156,8 +157,8 @@ impl Operation<'_> {
     {
         let site = &self.site;
         let Some(script) = &site.settings.on_complete else {
-            let message = "this worker has no command to hand a feature over with, another one may have it: set `[workspace] \
-                           on_complete` in the .ralph.toml of one";
+            let message = "this worker has no command to hand a feature over, another worker may have one: set `[workspace] \
+                           on_complete` in a worker's .ralph.toml";
             return Ok(IntegrationEnd::Failed {
                 message: message.to_owned(),
                 retry: true,
@@ -166,7 +167,7 @@ impl Operation<'_> {
         };
         let prepared = async {
             let gated = site.gate(&self.order.gate, &self.order.steps, &head).await?;
-            // The gate ran what agents wrote: nothing of what it left is there when the command runs.
+            // The gate ran agents' code, so the command runs in a fresh checkout.
             site.check_out(&head).await?;
             Ok::<_, WorkspaceError>(gated)
         };

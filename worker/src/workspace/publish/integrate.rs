@@ -1,14 +1,16 @@
-//! Brings one attempt onto the feature branch: decided before it is pushed, and finished by anyone (DESIGN 6).
+//! Brings one attempt onto the feature branch. It is decided before it is pushed, and any worker can finish
+//! it (DESIGN 6).
 //!
 //! ```text
 //! fetch ─► trailer there? ─► branch intact? ─► rebase ─► gate ─► push to the attempt ref ─► same patch? ─► decide ─► land
 //!              └► Merged         └► Failed       └► Conflict └► GateFailed                     └► Rewritten  └► Told
-//! ahead of its turn: the same to the gate, behind the attempts that are to land before it ─► Checked
+//! ahead of its turn: the same up to the gate, behind the attempts that land before it ─► Checked
 //! resume: fetch ─► new in the head? ─► Merged; head still old? ─► land; else Void
 //! ```
 //!
-//! Until the decision, an end from outside ends it, and so it does one that somebody else decided before that is fetched; afterwards
-//! the push is carried through. A gate doesn't run again on a tree whose result the order names.
+//! Before the decision, a request from outside can end the integration. The same holds while another worker's
+//! decision is fetched. After that, the push is always completed. A gate doesn't run again on a tree whose
+//! result the order holds.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -33,22 +35,21 @@ use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
 use crate::workspace::workspaces::{self, Workspaces};
 use crate::workspace::{clone::prepare, git::address};
 
-/// The trailer of a landed commit that says on which tree behind it the gate ran that let it land.
+/// The trailer of a landed commit that names the later tree on which the gate ran for it.
 const GATE_TRAILER: &str = "Ralph-Gate-Tree";
 
-/// The coordinator's answer to a rebased commit, asked for again by the caller until there is one.
+/// The coordinator's answer to a rebased commit. The caller repeats the question until it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The integration is stored: push it.
+    /// The coordinator stored the integration: push it.
     Push,
-    /// The dispatch is not the task's current one, or holds no turn: push nothing.
+    /// The dispatch is not the task's current one, or does not have the turn: push nothing.
     Refused {
-        /// Why.
         reason: String,
     },
-    /// Nobody answered in time. It may be stored all the same, and is left to whoever resumes it then.
+    /// No answer came in time. The coordinator may have stored the integration; then the next worker resumes
+    /// it.
     Unanswered {
-        /// What was tried.
         reason: String,
     },
 }
@@ -73,8 +74,9 @@ impl Decision {
 }
 
 impl Workspaces {
-    /// Integrates `order.commit` into the feature branch of `git`. `decide` is asked once, with the new commit already
-    /// on the attempt ref; `end` can end everything before its answer. The order needs the trailer [`TASK_TRAILER`].
+    /// Integrates `order.commit` into the feature branch of `git`. Calls `decide` once, with the new commit
+    /// already on the attempt ref. `end` can end the integration before that answer. The order needs the
+    /// trailer [`TASK_TRAILER`].
     pub async fn integrate<F, D>(
         &self,
         dispatch: &str,
@@ -99,11 +101,11 @@ impl Workspaces {
         };
         let workspace = WorkspaceOrder::Git(git.clone());
         let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
-        let held = match taken {
-            Ok((held, _)) => held,
+        let locked = match taken {
+            Ok((locked, _)) => locked,
             Err(error) => return failed(error).into(),
         };
-        let site = Site::new(self, held.folders(), git);
+        let site = Site::new(self, locked.folders(), git);
         let integration = Integration {
             site,
             order,
@@ -115,7 +117,7 @@ impl Workspaces {
             .gated
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = held.remove().await {
+        if let Err(error) = locked.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
         }
         IntegrationReport { end, gated, steps }
@@ -125,17 +127,16 @@ impl Workspaces {
 struct Integration<'a> {
     site: Site<'a>,
     order: &'a IntegrateOrder,
-    /// What the gate said.
     gated: Mutex<Option<Gated>>,
 }
 
-/// How far an integration is before the decision.
+/// Result of a step before the decision.
 enum Step<T> {
     Next(T),
     Ended(IntegrationEnd),
 }
 
-/// A commit that could be the branch's next head.
+/// A commit that could become the branch's head.
 struct Candidate {
     decided: Decided,
     empty: bool,
@@ -144,10 +145,10 @@ struct Candidate {
     ahead: Vec<String>,
 }
 
-/// What an attempt is rebased onto.
+/// The commit that an attempt is rebased onto.
 struct Onto {
     commit: String,
-    /// The trees of the attempts that make it what it is.
+    /// The trees of the attempts that it includes.
     trees: Vec<String>,
 }
 
@@ -216,7 +217,7 @@ impl Integration<'_> {
         })
     }
 
-    /// Tries the gate on the candidate's tree, unless its result is known. `None` when it may land.
+    /// Runs the gate on the candidate's tree, unless its result is known. `None` when the candidate may land.
     async fn gate(&self, candidate: &Candidate) -> Result<Option<IntegrationEnd>, WorkspaceError> {
         let Candidate { tree, ahead, .. } = candidate;
         if self.order.gate.is_empty() || self.order.passed.iter().any(|known| known.tree == *tree) {
@@ -245,7 +246,7 @@ impl Integration<'_> {
         Ok(failed)
     }
 
-    /// The protected paths that a commit changes; of a merge those that neither parent has so.
+    /// The protected paths that a commit changes. A merge counts paths that differ from both parents.
     async fn protected(&self, commit: &str) -> Result<Vec<String>, WorkspaceError> {
         if self.order.protect.is_empty() {
             return Ok(Vec::new());
@@ -271,21 +272,17 @@ impl Integration<'_> {
             ])
             .args(patterns)
             .output()
-            .await?
-            .stdout;
-        let paths = named.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        Ok(paths
-            .map(|path| String::from_utf8_lossy(path).into_owned())
-            .collect())
+            .await?;
+        Ok(named.parts())
     }
 
-    /// Whether the rebased attempt changes what the judged one does.
+    /// Whether the rebased attempt makes the same change as the judged one.
     async fn is_same_patch(&self, decided: &Decided) -> Result<bool, WorkspaceError> {
         let onto = land::expected(decided).unwrap_or(&self.site.git_order.base);
-        Ok(patch::survives(&self.site.git, &self.order.commit, onto, &decided.new).await?)
+        Ok(patch::is_same_change(&self.site.git, &self.order.commit, onto, &decided.new).await?)
     }
 
-    /// Fetches and rebases; once more with a mirror made anew when objects in it turn out to be broken.
+    /// Fetches and rebases, and repeats that once with a recreated mirror if objects are broken.
     async fn rebase(&self) -> Result<Step<Candidate>, WorkspaceError> {
         let feature_ref = self.site.feature_ref.as_str();
         let refs = [feature_ref]
@@ -328,7 +325,7 @@ impl Integration<'_> {
         if let Some(brings) = &self.order.brings
             && !rebase::has_commit(git, brings).await?
         {
-            return Err(self.missing(brings, "the base that it brings in"));
+            return Err(self.missing(brings, "the base commit to merge"));
         }
         let Some(onto) = head.as_deref().or(base) else {
             return Err(prepare::missing_base(git_order, &self.site.mirror).await);
@@ -354,7 +351,7 @@ impl Integration<'_> {
         }))
     }
 
-    /// How it ended where it landed earlier, or where nothing can land on the branch.
+    /// The end, if the task already landed or nothing can land on the branch.
     async fn ended_before(
         &self,
         head: Option<&str>,
@@ -385,7 +382,7 @@ impl Integration<'_> {
         }
     }
 
-    /// The tree of the attempt on `onto`, and whether it is that of `onto`.
+    /// The tree of the attempt on `onto`, and whether it equals the tree of `onto`.
     async fn rebased_tree(&self, onto: &str, commit: &str) -> Result<Step<(String, bool)>, WorkspaceError> {
         let git = &self.site.git;
         let (tree, empty) = match rebase::rebase(git, onto, commit).await? {
@@ -431,7 +428,8 @@ impl Integration<'_> {
         Ok(commit::commit_tree(&site.git, tree, &parents, &message, &author, signature).await?)
     }
 
-    /// What the branch will come to once the attempts ahead landed on `onto`; those that did already are in it.
+    /// The future head of the branch, after the attempts ahead have landed on `onto`. Attempts that already
+    /// landed are skipped.
     async fn behind(
         &self,
         head: Option<&str>,
@@ -467,7 +465,8 @@ impl Integration<'_> {
         Ok(Step::Next(onto))
     }
 
-    /// Finishes what somebody else decided. Whoever is told to end while it is fetched leaves it to the next one.
+    /// Finishes an integration that another worker got decided. After a request to end during the fetch, the
+    /// next worker finishes it.
     async fn resume(
         &self,
         decided: &Decided,
@@ -497,17 +496,17 @@ impl Integration<'_> {
         if head.as_deref() != land::expected(decided) {
             let found = head.as_deref().unwrap_or("nowhere");
             return void(format!(
-                "{} is at {found}, not at {old} and not after {new}",
+                "{} is at {found}, which is neither {old} nor a descendant of {new}",
                 self.site.feature_ref
             ));
         }
         if fetched.commit.is_none() {
             return void(format!(
-                "{new} is not at the remote any more, neither on {new_ref} nor elsewhere"
+                "the remote no longer has {new}, neither on {new_ref} nor elsewhere"
             ));
         }
         if head.is_some() && !rebase::is_ancestor(&self.site.git, old, new).await? {
-            return void(format!("{new} does not come after {old}"));
+            return void(format!("{new} is not a descendant of {old}"));
         }
         let empty = rebase::is_empty(&self.site.git, new).await?;
         land::land(&self.site, &self.site.feature_ref, decided, empty).await
@@ -516,12 +515,12 @@ impl Integration<'_> {
 
 /// Waits for a request to end the integration; for ever when none can come any more.
 pub(in crate::workspace) async fn end_requested(end: &mut watch::Receiver<Option<EndReason>>) -> EndReason {
-    let told = end
+    let requested = end
         .wait_for(Option::is_some)
         .await
         .ok()
         .and_then(|reason| *reason);
-    match told {
+    match requested {
         Some(reason) => reason,
         None => pending().await,
     }

@@ -1,5 +1,5 @@
-//! The push of a decided integration onto the feature branch. A push that failed or timed out is unknown until the
-//! branch was looked up.
+//! Pushes a decided integration onto the feature branch. After a failure or timeout, the push's result is
+//! unknown until the branch is looked up.
 
 use ralph_shared::wire::{Decided, IntegrationEnd};
 
@@ -11,13 +11,13 @@ use crate::workspace::clone::mirror::FetchRequest;
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::Git;
 
-/// Where the branch must be for the push; `None` when it must not be there.
+/// The branch's commit that the push expects; `None` when the branch must not exist.
 pub(in crate::workspace) fn expected(decided: &Decided) -> Option<&str> {
     let old = decided.old.as_str();
     (!old.bytes().all(|digit| digit == b'0')).then_some(old)
 }
 
-/// The end, if the decided commit is in `head`.
+/// The end, if `head` already contains the decided commit.
 pub(in crate::workspace) async fn merged_already(
     git: &Git,
     decided: &Decided,
@@ -34,7 +34,8 @@ pub(in crate::workspace) async fn merged_already(
     }))
 }
 
-/// Pushes to `target` (a whole ref name), as often as that can help, until it is known what became of it or can't be known now.
+/// Pushes to `target` (a whole ref name), with retries while they can help, until the result is known or
+/// can't be known now.
 pub(in crate::workspace) async fn land(
     site: &Site<'_>,
     target: &str,
@@ -67,7 +68,7 @@ pub(in crate::workspace) async fn land(
                 .map(|error| format!("; whether it arrived is not known: {error}"));
             return Ok(IntegrationEnd::Failed {
                 retry: error.trouble.retry_can_help(),
-                // Whoever may read but not push is refused by what a person decided there.
+                // A refused push with read access is a person's decision at the server, not an outage.
                 away: error.trouble.is_away(),
                 message: format!(
                     "failed to push {} to {target}: {error}{}",
@@ -80,7 +81,7 @@ pub(in crate::workspace) async fn land(
     }
 }
 
-/// The branch moved: with the decided commit in it, or without.
+/// The end after the branch moved, with or without the decided commit.
 async fn elsewhere(
     site: &Site<'_>,
     target: &str,
@@ -103,7 +104,7 @@ async fn elsewhere(
         Some(merged) => merged,
         None => IntegrationEnd::Void {
             reason: format!(
-                "{target} went from {} to {}, without {}",
+                "{target} moved from {} to {}, without {}",
                 decided.old,
                 found.unwrap_or("nowhere"),
                 decided.new

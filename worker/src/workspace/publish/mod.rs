@@ -1,4 +1,4 @@
-//! How work reaches the remote: attempt refs, the feature branch, and the branches that people ask for.
+//! Delivery of work to the remote: attempt refs, the feature branch, and branches that people request.
 
 pub(crate) mod branch;
 pub(crate) mod deliver;

@@ -1,6 +1,6 @@
-//! What a person or the feature's end asks of branches (DESIGN 6): the base taken in, a landing taken back, the feature
-//! merged or handed over. No turn is taken: each push says what the branch was before, and whatever was done already is
-//! found and not done again.
+//! Branch operations for a person or the end of a feature (DESIGN 6): merge the base in, revert a landing,
+//! and merge or hand over the feature. They need no turn: each push names the branch's expected old commit,
+//! and a repeated operation finds its earlier result.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
 use crate::workspace::snapshot::commit::{REVERT_TRAILER, TASK_TRAILER};
 use crate::workspace::workspaces::{self, Workspaces};
 
-/// How often it begins again because a branch moved meanwhile, before that is told.
+/// Number of tries while a branch keeps moving.
 const TRIES: u32 = 8;
 
 impl Workspaces {
-    /// Does `order` to the branches of `git`. `decide` is asked before each push whether the dispatch may still do it;
-    /// `end` can end everything before its answer.
+    /// Runs `order` on the branches of `git`. Before each push, `decide` tells whether the dispatch may still
+    /// do it. `end` can end everything before that answer.
     pub async fn operate<F, D>(
         &self,
         dispatch: &str,
@@ -49,42 +49,40 @@ impl Workspaces {
         };
         let workspace = WorkspaceOrder::Git(git.clone());
         let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
-        let held = match taken {
-            Ok((held, _)) => held,
+        let locked = match taken {
+            Ok((locked, _)) => locked,
             Err(error) => return failed(error).into(),
         };
-        let site = Site::new(self, held.folders(), git);
+        let site = Site::new(self, locked.folders(), git);
         let running = Operation { site, order };
         let ended = running.run(decide, &mut end).await.unwrap_or_else(failed);
         let report = IntegrationReport {
             steps: running.site.take_times(),
             ..running.named(ended).into()
         };
-        if let Err(error) = held.remove().await {
+        if let Err(error) = locked.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of a git operation");
         }
         report
     }
 }
 
-/// One change of branches.
 pub(in crate::workspace) struct Operation<'a> {
     pub(in crate::workspace) site: Site<'a>,
     pub(in crate::workspace) order: &'a GitOperationOrder,
 }
 
-/// A branch's next head.
 pub(in crate::workspace) struct RefUpdate {
     /// The branch's whole name.
     pub target: String,
     pub old: Option<String>,
     pub new: String,
     pub empty: bool,
-    /// The base's head, if it is taken in.
+    /// The base's head, if the update merges the base in.
     pub base: Option<String>,
 }
 
-/// What comes of an operation as branches stand now.
+/// The next step of an operation, given the branches' current heads.
 pub(in crate::workspace) enum Planned {
     Change(RefUpdate),
     /// The user's own command delivers the commit.
@@ -95,7 +93,7 @@ pub(in crate::workspace) enum Planned {
     Ended(IntegrationEnd),
 }
 
-/// What no other try makes better.
+/// A failure that no retry can solve.
 pub(in crate::workspace) fn failed(message: String) -> Planned {
     Planned::Ended(IntegrationEnd::Failed {
         message,
@@ -104,13 +102,13 @@ pub(in crate::workspace) fn failed(message: String) -> Planned {
     })
 }
 
-/// A commit that is where it is to be already, or needn't be.
+/// The end when the commit is already in place, or not needed there.
 pub(in crate::workspace) fn nothing_to_do(commit: String) -> Planned {
     Planned::Ended(IntegrationEnd::Merged { commit, empty: true })
 }
 
 impl Operation<'_> {
-    /// What a merge into another branch comes to is no landing on the feature's.
+    /// A merge into another branch is not a landing on the feature's branch.
     fn named(&self, ended: IntegrationEnd) -> IntegrationEnd {
         match (ended, &self.order.operation) {
             (IntegrationEnd::Merged { commit, empty }, GitOperation::Merge { .. }) => {
@@ -188,7 +186,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Tries the gate on a commit, unless it passed on the same tree before.
+    /// Runs the gate on a commit, unless it already passed on the same tree.
     async fn gate(&self, new: &str) -> Result<Option<IntegrationEnd>, WorkspaceError> {
         let tree = rebase::tree_of(&self.site.git, new).await?;
         if self.order.passed.iter().any(|known| known.tree == tree) {
@@ -207,7 +205,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Tries the gate on a commit, in the same way as on one that is to land.
+    /// Runs the gate on a commit, in the same way as on one that is to land.
     async fn check(
         &self,
         commit: &str,
@@ -239,7 +237,7 @@ impl Operation<'_> {
         }
     }
 
-    /// The heads of the feature's branch and of `branch`, as they are now, and the feature's base where it is known.
+    /// The current heads of the feature's branch and of `branch`, and the feature's base where known.
     pub(in crate::workspace) async fn heads(
         &self,
         branch: &str,
@@ -255,14 +253,14 @@ impl Operation<'_> {
             fetched.refs.first().and_then(Option::as_ref),
             &self.site.git_order.landed,
         ) {
-            // What it was at last tells whether it went elsewhere.
+            // The last landing tells whether the branch was merged elsewhere.
             let wanted = FetchRequest {
                 refs: Vec::new(),
                 commit: Some(&landed.commit),
                 ..wanted
             };
             if let Err(error) = self.site.fetch(&wanted).await {
-                tracing::debug!(%error, "the last landing can't be had");
+                tracing::debug!(%error, "failed to fetch the last landing");
             }
         }
         let mut refs = fetched.refs.into_iter();
@@ -275,18 +273,18 @@ impl Operation<'_> {
     }
 
     async fn update(&self, branch: &str) -> Result<Planned, WorkspaceError> {
-        let [head, base, begun] = self.heads(branch).await?;
+        let [head, base, feature_base] = self.heads(branch).await?;
         let git = &self.site.git;
         let Some(base) = base else {
             return Ok(self.no_branch(branch));
         };
-        let went_along = match &self.site.git_order.landed {
+        let was_merged = match &self.site.git_order.landed {
             Some(landed) if head.is_none() => branch::went_into(git, &landed.commit, &base).await?,
             _ => false,
         };
-        if !went_along
+        if !was_merged
             && let Some(message) =
-                branch::objection(git, self.site.git_order, head.as_deref(), begun.as_deref()).await?
+                branch::objection(git, self.site.git_order, head.as_deref(), feature_base.as_deref()).await?
         {
             return Ok(failed(message));
         }
@@ -356,7 +354,7 @@ impl Operation<'_> {
         let Some(head) = head.filter(|_| there) else {
             let branch = &site.git_order.feature_branch;
             return Ok(failed(format!(
-                "{commit} is not on {branch}, so it can't be taken back"
+                "{commit} is not on {branch}, so it can't be reverted"
             )));
         };
         let own = site.git_order.trailers.get(TASK_TRAILER);
@@ -365,11 +363,11 @@ impl Operation<'_> {
             let empty = rebase::is_empty(git, &done).await?;
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit: done, empty }));
         }
-        // It may have been released since another one did the same: the head is what it would have made of it.
+        // Another task already reverted it, perhaps before this one was released: the head is the result.
         if rebase::is_reverted(git, commit, &head, reverted).await? {
             return Ok(nothing_to_do(head));
         }
-        // Taking it back is a change of the commit itself, which is then brought to the head like any other.
+        // Make the inverse change on the commit itself, then rebase it onto the head like any other change.
         let before = rebase::tree_of(git, &format!("{commit}^")).await?;
         let inverse = self.commit(&before, &[commit], &[]).await?;
         let (tree, empty) = match rebase::rebase(git, &head, &inverse).await? {
@@ -392,7 +390,7 @@ impl Operation<'_> {
         }))
     }
 
-    /// A commit with the order's message, trailers and author, and further trailers.
+    /// A commit with the order's message and author, and with further trailers.
     pub(in crate::workspace) async fn commit(
         &self,
         tree: &str,

@@ -1,7 +1,7 @@
-//! Whether a commit on another head is still the patch that was judged (DESIGN 6).
+//! Compares a rebased commit with the judged patch (DESIGN 6).
 //!
-//! Files whose content before and after are the very same on both sides need no look inside, and these are most; what is
-//! left is compared by `git patch-id`, which ignores where in a file a change stands, but not the lines around it.
+//! Most files have the same content before and after on both sides, and need no further look. The others are
+//! compared by `git patch-id`, which ignores the position of a change in a file, but not the lines around it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,19 +10,17 @@ use std::os::unix::ffi::OsStringExt;
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 
-/// Patches above this are not compared: they count as different. Bytes.
+/// Larger patches count as different. Bytes.
 pub(in crate::workspace) const PATCH_BYTES: usize = 32 << 20;
-/// How many files, changed on both sides, are compared.
+/// Most files, changed on both sides, that are compared.
 const FILES: usize = 2_000;
 
-/// One changed file: its path, and modes, objects and kind of change.
+/// A changed file: its path, and modes, objects and kind of change.
 type Change = (Vec<u8>, Vec<u8>);
 
-/// Whether the change of `judged` against where it left the branch of `onto` is the one that `rebased` makes of `onto`.
-///
-/// # Errors
-/// When git fails.
-pub(in crate::workspace) async fn survives(
+/// Whether the change of `judged` since its merge base with `onto` equals the change from `onto` to
+/// `rebased`.
+pub(in crate::workspace) async fn is_same_change(
     git: &Git,
     judged: &str,
     onto: &str,
@@ -55,7 +53,7 @@ pub(in crate::workspace) async fn survives(
     Ok(before.is_some() && before == patch_id(git, onto, rebased, &paths).await?)
 }
 
-/// What changed between two commits, by path.
+/// The changes between two commits, by path.
 async fn changes(git: &Git, old: &str, new: &str) -> Result<BTreeSet<Change>, GitError> {
     let options = ["-r", "-z", "--raw", "--no-renames", old, new];
     let listed = git.run("diff-tree").args(options).output().await?.stdout;
@@ -67,7 +65,7 @@ async fn changes(git: &Git, old: &str, new: &str) -> Result<BTreeSet<Change>, Gi
     Ok(std::iter::from_fn(change).collect())
 }
 
-/// How git shows a change whose patch-id is taken, the same wherever two are compared.
+/// Options for a diff whose patch-id is taken, the same for all compared diffs.
 pub(in crate::workspace) const AS_PATCH: [&str; 7] = [
     "-p",
     "-U3",
@@ -78,7 +76,8 @@ pub(in crate::workspace) const AS_PATCH: [&str; 7] = [
     "--no-renames",
 ];
 
-/// What `git patch-id` makes of these paths' changes, of all where none is named; `None` for what is too much to compare.
+/// The patch-id of the changes of these paths; of all when `paths` is empty. `None` when the patch is too
+/// large.
 pub(in crate::workspace) async fn patch_id(
     git: &Git,
     old: &str,
@@ -98,11 +97,11 @@ pub(in crate::workspace) async fn patch_id(
     if patch.len() > PATCH_BYTES {
         return Ok(None);
     }
-    let said = git
+    let output = git
         .run("patch-id")
         .args(["--stable"])
         .input(patch)
         .output()
         .await?;
-    Ok(said.text().split_whitespace().next().map(str::to_owned))
+    Ok(output.text().split_whitespace().next().map(str::to_owned))
 }

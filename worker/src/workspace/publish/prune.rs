@@ -1,6 +1,7 @@
-//! Attempt refs whose time is over are removed from the remote; whether they went is looked up, not believed.
+//! Removes expired attempt refs from the remote, and verifies the removal by listing the remote's refs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use ralph_shared::attempts::{self, BRANCHES, REFS};
 use ralph_shared::wire::ORPHANS_SUFFIX;
@@ -12,30 +13,28 @@ use crate::workspace::git::address;
 use crate::workspace::git::{Git, REMOTE};
 use crate::workspace::workspaces::Workspaces;
 
-/// Refs that one push removes.
+/// Most refs removed by one push.
 pub(in crate::workspace) const BATCH: usize = 100;
 
-/// What became of refs.
+/// Result of removing or moving refs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Those that are not at the remote (any more), nor anything beside them, of those that were named.
+    /// The requested refs that the remote no longer has, nor any ref beside them.
     pub gone: Vec<String>,
-    /// Why the others are, if any are.
+    /// Why other refs remain, if any do.
     pub error: Option<String>,
 }
 
 impl Workspaces {
-    /// Removes attempt refs (whole names) from a repository, with what is beside them, also where the same attempts stand among branches
-    /// or were moved from there; `base` is a commit of it. A ref that isn't there is gone.
+    /// Removes attempt refs (whole names) and refs beside them from a repository. Also removes them where the
+    /// same attempts are among branches or were moved from there. `base` is a commit of the repository. A
+    /// missing ref counts as gone.
     pub async fn prune(&self, repository: &str, base: &str, names: &[String]) -> Pruned {
         self.try_prune(repository, base, names)
             .await
             .unwrap_or_else(|error| Pruned {
                 gone: Vec::new(),
-                error: Some(format!(
-                    "failed to remove branches of attempts from {}: {error}",
-                    address::public(repository)
-                )),
+                error: Some(removal_failed(repository, error)),
             })
     }
 
@@ -49,17 +48,17 @@ impl Workspaces {
         let mirror = self.mirror_of(repository, ObjectFormat::of(base));
         mirror.ensure().await?;
         let git = &mirror.git;
-        let there = remote_refs(git, names).await?;
+        let present = remote_refs(git, names).await?;
         let mut failed = None;
-        for batch in there.iter().collect::<Vec<_>>().chunks(BATCH) {
+        for batch in present.iter().collect::<Vec<_>>().chunks(BATCH) {
             faults::point("prune.before_push");
             if let Err(error) = remove(git, batch).await {
                 failed.get_or_insert(error);
             }
             faults::point("prune.after_push");
         }
-        let left = if there.is_empty() {
-            there
+        let left = if present.is_empty() {
+            present
         } else {
             remote_refs(git, names).await?
         };
@@ -73,17 +72,19 @@ impl Workspaces {
             .filter(|name| attempts::below(name).is_some_and(|below| !left_of.contains(below)));
         Ok(Pruned {
             gone: gone.cloned().collect(),
-            error: failed.filter(|_| !left.is_empty()).map(|error| {
-                format!(
-                    "failed to remove branches of attempts from {}: {error}",
-                    address::public(repository)
-                )
-            }),
+            error: failed
+                .filter(|_| !left.is_empty())
+                .map(|error| removal_failed(repository, error)),
         })
     }
 }
 
-/// Refuses what is no attempt's: nothing else is ever removed or moved.
+fn removal_failed(repository: &str, error: impl fmt::Display) -> String {
+    let address = address::public(repository);
+    format!("failed to remove branches of attempts from {address}: {error}")
+}
+
+/// Refuses names that are no attempt's: no other ref is ever removed or moved.
 pub(in crate::workspace) fn check(
     repository: &str,
     base: &str,
@@ -91,7 +92,7 @@ pub(in crate::workspace) fn check(
 ) -> Result<(), WorkspaceError> {
     let usable = !repository.is_empty() && !repository.starts_with('-') && !repository.contains(['\n', '\0']);
     if !usable || !address::is_object_id(base) {
-        return Err(WorkspaceError::Order("its repository is not usable".to_owned()));
+        return Err(WorkspaceError::Order("its repository or base is invalid".to_owned()));
     }
     let wrong = |name: &&String| attempts::below(name).is_none() || !address::is_ref(name);
     match names.iter().find(wrong) {
@@ -100,14 +101,14 @@ pub(in crate::workspace) fn check(
     }
 }
 
-/// Which of `names`, and of what is beside them, are at the remote in either place, and where.
+/// The refs at the remote, in either place, of `names` and beside them, with their commits.
 pub(in crate::workspace) async fn remote_refs(
     git: &Git,
     names: &[String],
 ) -> Result<BTreeMap<String, String>, GitError> {
     let patterns = patterns(names);
     if patterns.is_empty() {
-        // Without one git lists all that the remote has.
+        // Without a pattern git lists all refs of the remote.
         return Ok(BTreeMap::new());
     }
     let listed = git
@@ -117,7 +118,7 @@ pub(in crate::workspace) async fn remote_refs(
         .remote()
         .output()
         .await?;
-    // What isn't listed counts as gone.
+    // A ref that isn't listed counts as gone.
     listed.must_be_whole("ls-remote")?;
     let at: BTreeMap<String, String> = listed
         .text()
@@ -133,7 +134,8 @@ pub(in crate::workspace) async fn remote_refs(
     Ok(at.into_iter().filter(|(found, _)| is_named(found)).collect())
 }
 
-/// What matches `names` and all that may be beside them: not the attempts of all features, which are many after a year.
+/// Patterns for `names` and all refs beside them, limited to their features: the attempts of all features are
+/// many after a year.
 fn patterns(names: &[String]) -> BTreeSet<String> {
     let below = names.iter().filter_map(|name| attempts::below(name));
     below
@@ -145,12 +147,12 @@ fn patterns(names: &[String]) -> BTreeSet<String> {
         .collect()
 }
 
-/// The refs beside which `found` is, if they are attempts'.
+/// The attempt refs that `found` may be beside.
 fn beside(found: &str) -> impl Iterator<Item = &str> {
     found.match_indices(ORPHANS_SUFFIX).map(|(at, _)| &found[..at])
 }
 
-/// Removes refs that are still where they were found.
+/// Removes refs that are still at the commits where they were found.
 pub(in crate::workspace) async fn remove(git: &Git, refs: &[(&String, &String)]) -> Result<(), GitError> {
     let leases = refs
         .iter()
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_features_of_what_is_named_are_listed() {
+    fn patterns_cover_only_the_named_features() {
         let names = ["todo/t-1/1-d-1", "todo/t-2/1-d-2", "other/t-3/2-d-3", "alone"];
         let names = names.map(|name| format!("{REFS}{name}"));
         let patterns = patterns(&names);

@@ -1,4 +1,4 @@
-//! Pushing one commit to one ref, never forced: every push says what the ref must be before it.
+//! Pushes one commit to one ref. A push is never forced: each one names the ref's expected old commit.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::workspace::git::address;
 use crate::workspace::git::trouble::Trouble;
 use crate::workspace::git::{Git, REMOTE};
 
-/// Lets a checkout on this machine follow the branch that is checked out in it, as long as nothing in it is changed: git
-/// would refuse the push. Where somebody decided what becomes of such a push, that stands.
+/// Lets an unmodified checkout on this machine follow its checked-out branch; git would otherwise refuse the
+/// push. An explicit setting in that repository takes precedence.
 const FOLLOWS: &str = "--receive-pack=git -c receive.denyCurrentBranch=updateInstead receive-pack";
 
-/// How often a push that may work later is tried.
+/// Most tries of a push with a temporary failure.
 pub(in crate::workspace) const PUSH_TRIES: u32 = 4;
 
 /// The pause after the `n`-th try, n from 1: 0.2 s, 0.8 s, 3.2 s.
@@ -23,11 +23,11 @@ pub(in crate::workspace) fn pause(tries: u32) -> Duration {
     Duration::from_millis(200 * 4_u64.pow(tries.saturating_sub(1).min(3)))
 }
 
-/// Pushes `commit` to `name` (a whole ref name) if that is at `expected` (`None`: if it isn't there). A ref that is at
-/// `commit` already is fine.
+/// Pushes `commit` to `name` (a whole ref name) if the ref is at `expected` (`None`: if it doesn't exist). A
+/// ref that is already at `commit` is fine.
 ///
 /// # Errors
-/// When git says that it failed; the ref may have moved all the same.
+/// When git reports a failure; the ref may have moved anyway.
 pub(in crate::workspace) async fn push_once(
     git: &Git,
     commit: &str,
@@ -47,7 +47,7 @@ pub(in crate::workspace) async fn push_once(
     Ok(())
 }
 
-/// Whether a checkout of `name` may be told to follow: on this machine, and left to git's own choice.
+/// Whether a checkout of `name` may be told to follow: it is on this machine and has no setting of its own.
 async fn follows(git: &Git, name: &str) -> bool {
     let address = git.address();
     if !address::is_local(address) || attempts::below(name).is_some() {
@@ -55,17 +55,17 @@ async fn follows(git: &Git, name: &str) -> bool {
     }
     let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
     let dir = Some(path.join(".git")).filter(|dir| dir.exists());
-    let said = git
+    let configured = git
         .run("config")
         .args(["--get", "receive.denyCurrentBranch"])
         .variable("GIT_DIR", dir.unwrap_or_else(|| path.to_owned()))
         .accept(&[0, 1])
         .output()
         .await;
-    said.is_ok_and(|said| said.code == 1)
+    configured.is_ok_and(|configured| configured.code == 1)
 }
 
-/// Where `name` is at the remote now.
+/// The current commit of `name` at the remote.
 pub(in crate::workspace) async fn look_up(git: &Git, name: &str) -> Result<Option<String>, GitError> {
     let output = git
         .run("ls-remote")
@@ -81,10 +81,10 @@ pub(in crate::workspace) async fn look_up(git: &Git, name: &str) -> Result<Optio
     Ok(found.map(|(id, _)| id.to_owned()))
 }
 
-/// Creates `name` at `commit`, looking up what became of a push that failed.
+/// Creates `name` at `commit`. Looks up the ref after a failed push.
 ///
 /// # Errors
-/// When the ref is somewhere else, or the remote refuses or can't be reached after [`PUSH_TRIES`].
+/// When the ref is at another commit, or the remote refuses or can't be reached after [`PUSH_TRIES`].
 pub(in crate::workspace) async fn create(git: &Git, commit: &str, name: &str) -> Result<(), GitError> {
     let mut tries = 0;
     loop {
@@ -111,8 +111,8 @@ pub(in crate::workspace) async fn create(git: &Git, commit: &str, name: &str) ->
     }
 }
 
-/// Creates refs (commit and whole name) that are all in the folder `prefix` of refs, as [`create`] does with one. Those
-/// that are not there in the end, and why.
+/// Creates refs (commit and whole name) in the ref folder `prefix`, as [`create`] does with one. Returns the
+/// refs that could not be created, with the errors.
 pub(in crate::workspace) async fn create_all(
     git: &Git,
     refs: &[(String, String)],
@@ -139,7 +139,7 @@ pub(in crate::workspace) async fn create_all(
     BTreeMap::new()
 }
 
-/// Some servers take branches and tags alone.
+/// Some servers accept only branches and tags.
 fn outside_heads(error: GitError, name: &str) -> GitError {
     match error.trouble {
         Trouble::Declined if name.starts_with(REFS) => GitError {
@@ -164,7 +164,7 @@ async fn push_all(git: &Git, refs: &[&(String, String)]) -> Result<(), GitError>
     Ok(())
 }
 
-/// The refs of the folder `prefix` at the remote, and where they are.
+/// The remote's refs in the folder `prefix`, with their commits.
 async fn look_up_all(git: &Git, prefix: &str) -> Result<BTreeMap<String, String>, GitError> {
     let listed = git
         .run("ls-remote")

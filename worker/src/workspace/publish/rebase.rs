@@ -1,6 +1,6 @@
-//! Brings the squashed change of an attempt onto the feature branch's head, without a work tree: a three-way merge of
-//! trees whose base is where the attempt's chain left the branch (which `git merge-tree --write-tree` finds itself),
-//! so that it works since git 2.38.
+//! Rebases the squashed change of an attempt onto the feature branch's head, without a work tree: a three-way
+//! merge of trees. `git merge-tree --write-tree` itself finds the merge base of the attempt's chain and the
+//! branch, so git 2.38 or newer is enough.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -9,48 +9,46 @@ use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 use crate::workspace::snapshot::commit::{REVERT_TRAILER, TASK_TRAILER};
 
-/// How many conflicting paths are named.
+/// Most conflicting paths that are named.
 const NAMED_PATHS: usize = 200;
-/// How many tasks on the other side are named.
+/// Most tasks on the other side that are named.
 const NAMED_TASKS: usize = 20;
-/// How much of the hunks is shown.
+/// Largest part of the hunks that is shown. Bytes.
 const HUNKS_BYTES: usize = 32 << 10;
 
-/// What came of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::workspace) enum Rebased {
-    /// A tree.
     Clean {
-        /// Its object id.
         tree: String,
-        /// Whether it is the head's own.
+        /// Whether the tree equals the head's.
         empty: bool,
     },
-    /// Both sides changed the same.
+    /// Both sides changed the same lines or files.
     Conflict(Conflict),
 }
 
-/// A merge that needs a person or an agent.
+/// A merge that a person or an agent must resolve.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::workspace) struct Conflict {
     /// The tree with conflict markers in its files.
     pub tree: String,
-    /// The conflicting paths, some of them if there are many.
+    /// The conflicting paths, at most [`NAMED_PATHS`].
     pub paths: Vec<Vec<u8>>,
-    /// What an index holds of them: lines for `update-index -z --index-info`, of all paths.
+    /// Index entries of all conflicting paths, as lines for `update-index -z --index-info`.
     pub stages: Vec<u8>,
 }
 
 /// Merges the change of `commit` into `head`.
 ///
 /// # Errors
-/// When git fails, as with histories that have nothing in common.
+/// When git fails, for example because the histories have no common commit.
 pub(in crate::workspace) async fn rebase(git: &Git, head: &str, commit: &str) -> Result<Rebased, GitError> {
     let options = ["--write-tree", "-z", "--no-messages", head, commit];
     let merged = git
         .run("merge-tree")
         .args(options)
-        // How files are merged is said in the repository, and this git has no work tree to find it in (git 2.41 and newer).
+        // The head's attributes say how files are merged; this git has no work tree to read them from (git
+        // 2.41 and newer).
         .variable("GIT_ATTR_SOURCE", head)
         .accept(&[0, 1])
         .output()
@@ -65,7 +63,7 @@ pub(in crate::workspace) async fn rebase(git: &Git, head: &str, commit: &str) ->
 }
 
 impl Conflict {
-    /// Reads `<mode> <object> <stage>\t<path>`, once for each side that has the path.
+    /// Parses `<mode> <object> <stage>\t<path>`, one entry for each side that has the path.
     fn read<'a>(tree: String, fields: impl Iterator<Item = &'a [u8]>) -> Self {
         let (mut paths, mut stages) = (Vec::<Vec<u8>>::new(), Vec::new());
         for field in fields.take_while(|field| !field.is_empty()) {
@@ -74,7 +72,7 @@ impl Conflict {
             };
             let path = &field[tab + 1..];
             if paths.last().is_none_or(|last| last != path) {
-                // Stage 0 goes before the others come.
+                // Remove stage 0 before the other stages are added.
                 let digits = field[..tab]
                     .split(|byte| *byte == b' ')
                     .nth(1)
@@ -99,7 +97,7 @@ impl Conflict {
         self.paths.iter().map(text).collect()
     }
 
-    /// The conflicting files with conflict markers, as a difference to the head.
+    /// The conflicting files with conflict markers, as a diff to the head.
     pub(in crate::workspace) async fn hunks(&self, git: &Git, head: &str) -> Result<String, GitError> {
         let options = [
             "-p",
@@ -120,7 +118,8 @@ impl Conflict {
             .text())
     }
 
-    /// The tasks whose commits on `head` since `commit` began changed these paths, newest first.
+    /// The tasks whose commits on `head` since the merge base with `commit` changed these paths, newest
+    /// first.
     pub(in crate::workspace) async fn others(
         &self,
         git: &Git,
@@ -150,8 +149,8 @@ impl Conflict {
     }
 }
 
-/// The paths in which the tree or commit `new` adds a conflict marker of ours to what `old` has, lossily as UTF-8. Ours
-/// name commits by their whole ids, so that what merely looks like one is not taken for one.
+/// The paths in which the tree or commit `new` adds one of our conflict markers compared with `old`, lossily
+/// as UTF-8. Our markers have whole commit ids, so text that only looks like a marker doesn't match.
 pub(in crate::workspace) async fn unresolved(
     git: &Git,
     old: &str,
@@ -167,12 +166,9 @@ pub(in crate::workspace) async fn unresolved(
         new,
     ];
     let changed = git.run("diff-tree").args(options).output().await?;
-    let paths = changed.stdout.split(|byte| *byte == 0);
-    Ok(paths
-        .filter(|path| !path.is_empty())
-        .take(NAMED_PATHS)
-        .map(|path| String::from_utf8_lossy(path).into_owned())
-        .collect())
+    let mut paths = changed.parts();
+    paths.truncate(NAMED_PATHS);
+    Ok(paths)
 }
 
 pub(in crate::workspace) async fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {
@@ -185,7 +181,7 @@ pub(in crate::workspace) async fn tree_of(git: &Git, commit: &str) -> Result<Str
         .word())
 }
 
-/// Whether `commit` leaves the tree of its first parent as it was.
+/// Whether `commit` has the same tree as its first parent.
 pub(in crate::workspace) async fn is_empty(git: &Git, commit: &str) -> Result<bool, GitError> {
     let parent = format!("{commit}^");
     let options = ["--quiet", "-r", &parent, commit];
@@ -199,7 +195,14 @@ pub(in crate::workspace) async fn is_empty(git: &Git, commit: &str) -> Result<bo
         == 0)
 }
 
-/// Whether `old` is `new` or one of its ancestors. A commit that isn't there is none.
+/// Whether an object exists here, named as `git rev-parse` takes it.
+pub(in crate::workspace) async fn exists(git: &Git, object: &str) -> Result<bool, GitError> {
+    let options = ["-e", object];
+    let checked = git.run("cat-file").args(options).accept(&[0, 1, 128]);
+    Ok(checked.output().await?.code == 0)
+}
+
+/// Whether `old` is `new` or one of its ancestors; `false` for a missing commit.
 pub(in crate::workspace) async fn is_ancestor(git: &Git, old: &str, new: &str) -> Result<bool, GitError> {
     let options = ["--is-ancestor", old, new];
     Ok(git
@@ -216,7 +219,7 @@ pub(in crate::workspace) async fn has_commit(git: &Git, commit: &str) -> Result<
     is_ancestor(git, commit, commit).await
 }
 
-/// The commit of `head`'s history since `base` that landed `task`, unless a later one took it back.
+/// The commit in `head`'s history since `base` that landed `task`, unless a later one reverted it.
 pub(in crate::workspace) async fn find_landing(
     git: &Git,
     head: &str,
@@ -256,7 +259,7 @@ pub(in crate::workspace) async fn find_landing(
     Ok(None)
 }
 
-/// Whether a commit of `head`'s history since `commit`, which landed `task`, took that back.
+/// Whether a commit in `head`'s history since `commit`, which landed `task`, reverted it.
 pub(in crate::workspace) async fn is_reverted(
     git: &Git,
     commit: &str,

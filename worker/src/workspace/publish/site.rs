@@ -1,4 +1,4 @@
-//! Where the worker changes branches: a git directory of its own beside the mirror, for one dispatch.
+//! The working area for changing branches: a git directory beside the mirror, for one dispatch.
 
 use std::mem::take;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::workspace::{
     workspaces::{self, Workspaces},
 };
 
-/// What an integration or another change of a branch works with.
+/// Resources of an integration or another change of a branch.
 pub(in crate::workspace) struct Site<'a> {
     pub(in crate::workspace) git: Git,
     pub(in crate::workspace) mirror: Mirror,
@@ -34,7 +34,7 @@ pub(in crate::workspace) struct Site<'a> {
     workspaces: &'a Workspaces,
     pub(in crate::workspace) folders: &'a Folders,
     pub(in crate::workspace) settings: &'a Settings,
-    /// Commands of the gate that ran last.
+    /// Times of the last run of the gate's commands.
     times: Mutex<Vec<StepTime>>,
 }
 
@@ -60,12 +60,12 @@ impl<'a> Site<'a> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The commands of the gate that ran last.
+    /// Takes the times of the last run of the gate's commands.
     pub(in crate::workspace) fn take_times(&self) -> Vec<StepTime> {
         take(&mut *self.times())
     }
 
-    /// Makes the git directory, which borrows the mirror's objects.
+    /// Creates the git directory, which borrows the mirror's objects.
     pub(in crate::workspace) fn make(&self) -> Result<(), WorkspaceError> {
         let format = ObjectFormat::of(&self.git_order.base);
         let borrowed = self.mirror.objects();
@@ -75,7 +75,7 @@ impl<'a> Site<'a> {
             .map_err(WorkspaceError::io("make the git directory", self.git.dir()))
     }
 
-    /// Brings what is wanted, with the history that merging and searching need.
+    /// Fetches with the history that merging and searching need.
     pub(in crate::workspace) async fn fetch(
         &self,
         wanted: &FetchRequest<'_>,
@@ -83,11 +83,11 @@ impl<'a> Site<'a> {
         self.mirror.fetch_whole(wanted, self.git.dir()).await
     }
 
-    /// Checks `new` out, and nothing else, with a `.git` of its own.
+    /// Checks `new` out into an empty folder, with a separate `.git`.
     pub(in crate::workspace) async fn check_out(&self, new: &str) -> Result<(), WorkspaceError> {
         let tree = self.folders.tree();
         let git = self.git.clone().with_tree(tree.clone());
-        // What commands of an earlier checkout left there, links out of it too, must not be written through or run.
+        // Files of earlier commands must not be run, and their links must not be followed.
         self.folders.empty_tree()?;
         lfs::settle(&git, &self.git_order.base).await?;
         clone::read_tree(&git, new).await?;
@@ -103,7 +103,7 @@ impl<'a> Site<'a> {
         submodules::check_out(self.workspaces, &git, self.git_order, new, self.folders).await
     }
 
-    /// Prepares a checkout of an agent's work, and runs the gate in it.
+    /// Prepares a checkout of an agent's work and runs the gate in it.
     async fn run(
         &self,
         gate: &[String],
@@ -116,7 +116,7 @@ impl<'a> Site<'a> {
         let lenders = borrowers.filter_map(|dir| gitdir::lender(&dir));
         let objects: Vec<PathBuf> = lenders.chain([objects]).collect();
         let ports = folder::ports();
-        let room = commands::CommandContext {
+        let context = commands::CommandContext {
             tree: &self.folders.tree(),
             objects: &objects,
             folders: self.folders,
@@ -127,13 +127,13 @@ impl<'a> Site<'a> {
         };
         let shelf = Shelf::new(self.folders.data(), self.git_order);
         let git = self.git.clone().with_tree(self.folders.tree());
-        warm::bring(&git, &shelf, (self.git_order, new), self.settings).await;
-        if let Some(failure) = cache::set_up(room, &shelf, Origin::Attempt).await? {
+        warm::restore(&git, &shelf, (self.git_order, new), self.settings).await;
+        if let Some(failure) = cache::set_up(context, &shelf, Origin::Attempt).await? {
             return Ok(Some(failure));
         }
         let purpose = commands::GATE;
-        let commands::Ran { failure, times } =
-            commands::run_steps(gate, steps, commands::CommandContext { purpose, ..room }).await?;
+        let commands::CommandsOutcome { failure, times } =
+            commands::run_steps(gate, steps, commands::CommandContext { purpose, ..context }).await?;
         *self.times() = times;
         if failure.is_none() {
             let origin = Origin::of(&git, self.git_order, new).await?;
@@ -142,7 +142,7 @@ impl<'a> Site<'a> {
         Ok(failure)
     }
 
-    /// Runs the command gate on a checkout of `new`. `None` when it may become a head.
+    /// Runs the gate's commands on a checkout of `new`. `None` when it may become a head.
     pub(in crate::workspace) async fn gate(
         &self,
         gate: &[String],

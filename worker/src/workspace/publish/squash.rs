@@ -1,26 +1,18 @@
-//! Whether a branch went into another one without its commits, as hosts do it: squashed into one commit, or rebased. No
-//! trailer says so then; git can tell from the patches.
+//! Detects whether a branch was merged without its commits, as git hosts do: squashed into one commit, or
+//! rebased. No trailer records that, but the patches show it.
 
 use super::patch::{AS_PATCH, PATCH_BYTES, patch_id};
 use super::rebase;
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 
-/// Commits that are compared, newest first, on either side.
+/// Most commits compared on either side, newest first.
 const COMMITS: usize = 300;
 
-/// Whether all that `commit` brings since it left the history of `head` is there as patches: as one, or as one each.
-///
-/// # Errors
-/// When git fails.
+/// Whether `head` has all changes of `commit` since their merge base: as one patch, or as one patch per
+/// commit.
 pub(in crate::workspace) async fn is_within(git: &Git, commit: &str, head: &str) -> Result<bool, GitError> {
-    let there = git
-        .run("cat-file")
-        .args(["-e", &format!("{commit}^{{commit}}")])
-        .accept(&[0, 1, 128])
-        .output()
-        .await?;
-    if there.code != 0 {
+    if !rebase::exists(git, &format!("{commit}^{{commit}}")).await? {
         return Ok(false);
     }
     let left = git.run("merge-base").args([head, commit]).accept(&[0, 1]);
@@ -28,10 +20,10 @@ pub(in crate::workspace) async fn is_within(git: &Git, commit: &str, head: &str)
     if left.is_empty() {
         return Ok(false);
     }
-    Ok(as_one(git, &left, commit, head).await? || as_one_each(git, &left, commit, head).await?)
+    Ok(is_squashed(git, &left, commit, head).await? || is_rebased(git, &left, commit, head).await?)
 }
 
-async fn as_one(git: &Git, left: &str, commit: &str, head: &str) -> Result<bool, GitError> {
+async fn is_squashed(git: &Git, left: &str, commit: &str, head: &str) -> Result<bool, GitError> {
     if rebase::tree_of(git, left).await? == rebase::tree_of(git, commit).await? {
         return Ok(true);
     }
@@ -62,7 +54,7 @@ async fn as_one(git: &Git, left: &str, commit: &str, head: &str) -> Result<bool,
         .any(|line| line.split_whitespace().next() == Some(whole.as_str())))
 }
 
-async fn as_one_each(git: &Git, left: &str, commit: &str, head: &str) -> Result<bool, GitError> {
+async fn is_rebased(git: &Git, left: &str, commit: &str, head: &str) -> Result<bool, GitError> {
     let range = format!("{left}..{commit}");
     let listed = git
         .run("rev-list")
@@ -70,9 +62,9 @@ async fn as_one_each(git: &Git, left: &str, commit: &str, head: &str) -> Result<
         .output()
         .await?
         .text();
-    // What a merge resolved is in no patch.
-    let is_line = |line: &str| line.split(' ').count() == 2;
-    if listed.lines().count() > COMMITS || !listed.lines().all(is_line) {
+    // No patch contains the resolutions of a merge.
+    let is_no_merge = |line: &str| line.split(' ').count() == 2;
+    if listed.lines().count() > COMMITS || !listed.lines().all(is_no_merge) {
         return Ok(false);
     }
     let cherries = git.run("cherry").args([head, commit, left]).output().await?;

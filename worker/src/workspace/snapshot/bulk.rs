@@ -1,5 +1,6 @@
-//! New files that look like no work: very large ones, very many, and what builds and caches leave in folders of known names. They are
-//! told, so that an agent takes them away or leaves them on purpose, and whoever judges the work knows of them.
+//! New files that hardly belong to the work: very large ones, very many, and build output or caches in
+//! folders of known names. They are reported, so that the agent removes them or keeps them on purpose, and
+//! the verifier knows about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +8,12 @@ use ralph_shared::wire::{TestChange, TestChangeKind};
 
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
+use crate::workspace::git::raw_diff::raw_changes;
 
-/// How many of them are told.
-const MOST: usize = 20;
+/// Most findings in a report.
+const MAX_FINDINGS: usize = 20;
 
-/// From when on new files are told.
+/// Limits above which new files are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkLimits {
     /// Size of a file; no limit when 0. Bytes.
@@ -46,10 +48,7 @@ impl Default for BulkLimits {
     }
 }
 
-/// What of the files that `new` has and `old` hasn't is to be told.
-///
-/// # Errors
-/// When git fails.
+/// Findings in the files that `new` has and `old` lacks.
 pub(in crate::workspace) async fn bulk(git: &Git, old: &str, new: &str) -> Result<Vec<TestChange>, GitError> {
     let limits = &git.environment().bulk;
     let options = [
@@ -68,7 +67,7 @@ pub(in crate::workspace) async fn bulk(git: &Git, old: &str, new: &str) -> Resul
     let sizes = git
         .run("cat-file")
         .args(["--batch-check=%(objectsize)"])
-        // What isn't here was not made here.
+        // The attempt did not create missing objects.
         .variable("GIT_NO_LAZY_FETCH", "1")
         .input(ids)
         .output()
@@ -87,23 +86,16 @@ pub(in crate::workspace) async fn bulk(git: &Git, old: &str, new: &str) -> Resul
     Ok(findings(&files, &known, limits))
 }
 
-/// Object id and path of each line of `diff-tree -z --raw`; submodules left out.
+/// Object id and path of each line of `diff-tree -z --raw`, without submodules.
 fn added(raw: &[u8]) -> Vec<(String, String)> {
-    let mut fields = raw.split(|byte| *byte == 0);
-    let mut added = Vec::new();
-    while let (Some(line), Some(path)) = (fields.next(), fields.next()) {
-        let line = String::from_utf8_lossy(line).into_owned();
-        let words: Vec<&str> = line.split(' ').collect();
-        if let [_, mode, _, id, _] = words[..]
-            && mode != "160000"
-        {
-            added.push((id.to_owned(), String::from_utf8_lossy(path).into_owned()));
-        }
-    }
-    added
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    raw_changes(raw)
+        .filter(|change| change.new_mode != b"160000")
+        .map(|change| (lossy(change.new), lossy(change.path)))
+        .collect()
 }
 
-/// The outermost folder of such a name in which the file is.
+/// The file's outermost folder with one of the known names.
 fn folder<'a>(path: &'a str, limits: &BulkLimits) -> Option<&'a str> {
     path.match_indices('/').map(|(at, _)| &path[..at]).find(|above| {
         let name = above.rsplit('/').next().unwrap_or(above);
@@ -111,20 +103,15 @@ fn folder<'a>(path: &'a str, limits: &BulkLimits) -> Option<&'a str> {
     })
 }
 
-/// Which of these folders `old` has: those are the repository's own.
+/// The folders that `old` already has: they belong to the repository.
 async fn known(git: &Git, old: &str, folders: &BTreeSet<&str>) -> Result<BTreeSet<String>, GitError> {
     let listed = git
         .run("ls-tree")
         .args(["-d", "-z", "--name-only", "--full-tree", old, "--"])
         .args(folders)
         .output()
-        .await?
-        .text();
-    Ok(listed
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect())
+        .await?;
+    Ok(listed.parts().into_iter().collect())
 }
 
 fn findings(files: &[(&str, u64)], known: &BTreeSet<String>, limits: &BulkLimits) -> Vec<TestChange> {
@@ -153,7 +140,7 @@ fn findings(files: &[(&str, u64)], known: &BTreeSet<String>, limits: &BulkLimits
     if limits.files > 0 && others > limits.files {
         found.push(change(".", format!("{others} new files")));
     }
-    found.truncate(MOST);
+    found.truncate(MAX_FINDINGS);
     found
 }
 
@@ -173,7 +160,6 @@ fn size_in_words(bytes: u64) -> String {
     }
 }
 
-/// One of them in a line.
 pub(in crate::workspace) fn in_words(change: &TestChange) -> String {
     format!("`{}` ({})", change.path, change.lines.join(", "))
 }
@@ -183,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_large_many_or_of_a_build_is_told_and_the_repositorys_own_folders_are_not() {
+    fn large_many_and_build_files_are_found_outside_known_folders() {
         let limits = BulkLimits {
             file_bytes: 1_000_000,
             files: 2,

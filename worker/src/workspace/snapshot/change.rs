@@ -1,4 +1,4 @@
-//! What a task's work changed in all, against where it left the feature's branch: what a verifier judges (SPEC 5).
+//! The whole change of a task's work since it left the feature's branch, for a verifier (SPEC 5).
 
 use ralph_shared::at_length::at_length;
 use ralph_shared::wire::Change;
@@ -8,16 +8,14 @@ use super::weakened::{WeakenedTests, weakened};
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 
-/// How much of a diff is scanned. Bytes.
+/// Largest part of a diff that is scanned. Bytes.
 const MAX_SCANNED_BYTES: usize = 16 << 20;
-/// How much of it is reported. Bytes.
+/// Largest part of a diff that is reported. Bytes.
 const MAX_REPORTED_BYTES: usize = 24 << 10;
 
-/// The change from where `start` and `branch` parted to `commit`, which may be none: a verifier has to know that as well. `branch` is the feature
-/// branch's head as it was when the work began, or what it begins from; `gate` are the commands of the gate.
-///
-/// # Errors
-/// When git fails.
+/// The change from the merge base of `start` and `branch` to `commit`. It can be empty; a verifier has to
+/// know that too. `branch` is the feature branch's head at the start of the work, or the commit that the
+/// branch begins from. `gate` holds the commands of the gate.
 pub(in crate::workspace) async fn change(
     git: &Git,
     branch: Option<&str>,
@@ -26,7 +24,7 @@ pub(in crate::workspace) async fn change(
     gate: &[String],
 ) -> Result<Change, GitError> {
     let base = match branch {
-        Some(branch) if branch != start => parted(git, branch, start).await?,
+        Some(branch) if branch != start => merge_base(git, branch, start).await?,
         _ => start.to_owned(),
     };
     let printed = git
@@ -53,17 +51,17 @@ pub(in crate::workspace) async fn change(
     tests.extend(bulk::bulk(git, &base, commit).await?);
     tests.sort_by_key(|test| test.kind);
     let cut = printed.len() > MAX_REPORTED_BYTES;
-    let told = &printed[..printed.len().min(MAX_REPORTED_BYTES)];
-    // A line is told whole or not at all.
+    let shown = &printed[..printed.len().min(MAX_REPORTED_BYTES)];
+    // Report only whole lines.
     let end = match cut {
-        true => told
+        true => shown
             .iter()
             .rposition(|byte| *byte == b'\n')
-            .map_or(told.len(), |at| at + 1),
-        false => told.len(),
+            .map_or(shown.len(), |at| at + 1),
+        false => shown.len(),
     };
     Ok(Change {
-        diff: String::from_utf8_lossy(&told[..end]).replace('\0', "\u{fffd}"),
+        diff: String::from_utf8_lossy(&shown[..end]).replace('\0', "\u{fffd}"),
         diff_cut: cut,
         tests,
         tests_more: more,
@@ -72,8 +70,8 @@ pub(in crate::workspace) async fn change(
     })
 }
 
-/// Where two histories parted; the start itself where none is known, as with a short history.
-async fn parted(git: &Git, branch: &str, start: &str) -> Result<String, GitError> {
+/// The merge base of both; `start` where none is known, as in a short history.
+async fn merge_base(git: &Git, branch: &str, start: &str) -> Result<String, GitError> {
     let base = git
         .run("merge-base")
         .args([branch, start])

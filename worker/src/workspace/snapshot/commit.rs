@@ -1,4 +1,4 @@
-//! Commits that the worker makes: their message, trailers, author, and signature where the user signs.
+//! Commits by the worker: message, trailers, author, and signature if the user signs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,17 +13,17 @@ const SUBJECT_CHARS: usize = 200;
 /// Longest text below it. Characters.
 const BODY_CHARS: usize = 16_000;
 
-/// What a commit says, without its trailers.
+/// A commit message without its trailers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommitMessage {
-    /// The first line.
     pub subject: String,
-    /// The text below it; may be empty.
+    /// The text below the subject; may be empty.
     pub body: String,
 }
 
 impl CommitMessage {
-    /// The whole message: the trailers are a paragraph of their own at the end, so that nothing in the body is one.
+    /// The whole message. The trailers are a separate last paragraph, so that no line of the body counts as
+    /// one.
     pub(in crate::workspace) fn render(&self, trailers: &BTreeMap<String, String>) -> String {
         let line = |text: &str| {
             text.split_whitespace()
@@ -59,12 +59,12 @@ fn is_trailer_key(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-/// Whether it says who commits: `Name <address>`.
+/// Whether `text` has the form `Name <address>`.
 pub fn is_author(text: &str) -> bool {
     Identity::parse(text).is_some()
 }
 
-/// Who commits: whom the worker's configuration names, else as git knows this user, else Ralph.
+/// The author of commits: the worker's configured author, or git's identity of this user, or Ralph.
 pub(in crate::workspace) fn author(git: &Git) -> Identity {
     git.environment().identity.clone().unwrap_or_else(|| Identity {
         name: "Ralph".to_owned(),
@@ -72,20 +72,20 @@ pub(in crate::workspace) fn author(git: &Git) -> Identity {
     })
 }
 
-/// Whether a commit is signed, and signed off, as the user has it: what lands.
+/// Whether a commit is signed and signed off. Landed commits follow the user's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum Signature {
     AsConfigured,
     Never,
 }
 
-/// What fails where a commit is signed is the signature; git's words may be few.
+/// Treats a failed signed commit as a failed signature, because git's message may be short.
 fn as_signing_trouble(error: GitError, bound: Duration) -> GitError {
     match error.trouble {
         Trouble::TimedOut => GitError {
             trouble: Trouble::Signing,
             words: format!(
-                "a commit was not signed within {} s: a passphrase or a pinentry seems to be asked for",
+                "a commit was not signed within {} s: a passphrase or a pinentry prompt seems to wait",
                 bound.as_secs()
             ),
             ..error
@@ -98,10 +98,10 @@ fn as_signing_trouble(error: GitError, bound: Duration) -> GitError {
     }
 }
 
-/// Signs a commit of nothing, as what lands is signed; `false` where the user signs none.
+/// Signs an empty commit as landed commits are signed; `false` where the user signs none.
 ///
 /// # Errors
-/// When that fails, or a person is asked for.
+/// When signing fails or needs a person.
 pub(in crate::workspace) async fn try_to_sign(git: &Git) -> Result<bool, GitError> {
     if !git.environment().signs {
         return Ok(false);
@@ -124,7 +124,7 @@ pub(in crate::workspace) async fn commit_tree(
     let signs = signature == Signature::AsConfigured && git.environment().signs;
     let mut message = message.to_owned();
     if signature == Signature::AsConfigured && git.environment().sign_off {
-        // The trailers are its last paragraph.
+        // Joins the trailers, which are the last paragraph.
         message.push_str(&format!("Signed-off-by: {} <{}>\n", author.name, author.email));
     }
     let sign = if signs { &["-S"][..] } else { &["--no-gpg-sign"] };
@@ -146,10 +146,10 @@ pub(in crate::workspace) async fn commit_tree(
     Ok(signed.map_err(|error| as_signing_trouble(error, bound))?.word())
 }
 
-/// The trailer that says which task a commit landed.
+/// The trailer with the id of the landed task.
 pub const TASK_TRAILER: &str = "Ralph-Task";
 
-/// The trailer that says whose landing a commit takes back.
+/// The trailer with the id of the task whose landing a commit reverts.
 pub const REVERT_TRAILER: &str = "Ralph-Reverts";
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Ignored files that an agent committed all the same (`git add --force`): it means them to be part of its work.
+//! Ignored files that an agent committed anyway (`git add --force`): they belong to its work.
 //!
-//! Their names are read from its index as data, by the worker's own git and configuration; what is in them is read from the
-//! disk like any other file. Whatever an agent's index says, nothing outside its tree is stored.
+//! The worker's own git reads their names from the agent's index as data, and their contents from the disk
+//! like any other file. Whatever the agent's index says, no file outside the tree is stored.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,13 +15,13 @@ use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 use crate::workspace::git::trouble::Trouble;
 
-/// How many such files are kept.
-const MOST: usize = 10_000;
+/// Most such files that are stored.
+const MAX_FILES: usize = 10_000;
 
-/// Stores them in the worker's index.
+/// Adds them to the worker's index.
 ///
 /// # Errors
-/// When there is no space for them; what can't be read of an agent's index is left out.
+/// When there is no space for them. An unreadable index of the agent is skipped.
 pub(in crate::workspace) async fn add(git: &Git) -> Result<(), GitError> {
     let (Some(tree), Some(index)) = (git.tree(), index_of(git)) else {
         return Ok(());
@@ -35,15 +35,15 @@ pub(in crate::workspace) async fn add(git: &Git) -> Result<(), GitError> {
     let listed = match listed.await {
         Ok(listed) => listed.stdout,
         Err(error) => {
-            tracing::info!(%error, "an agent's index can't be read");
+            tracing::info!(%error, "failed to read an agent's index");
             return Ok(());
         }
     };
-    // Each is looked for on the disk.
+    // Checking each name reads the disk.
     let names: Vec<OsString> = at_length(|| {
         let names = listed.split(|byte| *byte == 0).filter(|name| is_in(tree, name));
         names
-            .take(MOST)
+            .take(MAX_FILES)
             .map(|name| OsString::from_vec(name.to_vec()))
             .collect()
     });
@@ -65,14 +65,14 @@ pub(in crate::workspace) async fn add(git: &Git) -> Result<(), GitError> {
     match added.await {
         Err(error) if error.trouble == Trouble::NoSpace => Err(error),
         Err(error) => {
-            tracing::warn!(%error, files = names.len(), "ignored files that an agent committed can't be stored");
+            tracing::warn!(%error, files = names.len(), "failed to store ignored files that an agent committed");
             Ok(())
         }
         Ok(_) => Ok(()),
     }
 }
 
-/// The index of an agent's clone, if it is a file of the tree: a link would be read from somewhere else.
+/// The index of the agent's clone, if it is a plain file: a link could lead outside the tree.
 pub(in crate::workspace) fn index_of(git: &Git) -> Option<PathBuf> {
     let dir = git.tree()?.join(".git");
     let index = dir.join("index");
@@ -82,7 +82,7 @@ pub(in crate::workspace) fn index_of(git: &Git) -> Option<PathBuf> {
     (is_own(&dir, fs::FileType::is_dir) && is_own(&index, fs::FileType::is_file)).then_some(index)
 }
 
-/// Whether it names a file or link of the tree, below folders of the tree alone.
+/// Whether `name` is a file or link of the tree, with only the tree's own folders above it.
 fn is_in(tree: &Path, name: &[u8]) -> bool {
     let name = Path::new(OsStr::from_bytes(name));
     let usable = name.components().all(|part| match part {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_the_tree_are_taken() {
+    fn only_files_of_the_tree_are_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         for folder in ["dist", ".git", ".ralph/context", "nested/.git"] {
@@ -122,8 +122,8 @@ mod tests {
         fs::write(dir.path().join("secret"), "s").unwrap();
         std::os::unix::fs::symlink("..", tree.join("out")).unwrap();
         std::os::unix::fs::symlink("dist/x", tree.join("link")).unwrap();
-        let taken = ["dist/x", "link"];
-        let left = [
+        let accepted = ["dist/x", "link"];
+        let refused = [
             "",
             "dist",
             "../secret",
@@ -135,10 +135,10 @@ mod tests {
             "nested/y",
             "gone",
         ];
-        for name in taken {
+        for name in accepted {
             assert!(is_in(&tree, name.as_bytes()), "{name}");
         }
-        for name in left {
+        for name in refused {
             assert!(!is_in(&tree, name.as_bytes()), "{name}");
         }
     }

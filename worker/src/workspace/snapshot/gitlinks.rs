@@ -1,6 +1,6 @@
-//! What an agent left in the places of submodules. Git looks into a submodule by running itself there, with the
-//! configuration that it finds; so before the worker's git sees the tree, their git directories are read as plain files
-//! and taken away.
+//! Submodules after an agent's session. Git inspects a submodule by running in it, with the configuration
+//! there. So before the worker's git sees the tree, this module reads the submodules' git directories as
+//! plain files and moves them away.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,20 +15,21 @@ use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::address;
 use crate::workspace::git::{Git, REMOTE};
 use crate::workspace::paths::{inside, lexical};
+use crate::workspace::publish::rebase;
 use crate::workspace::record::{self, Folders};
 
 /// Longest file of a git directory that is read.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Takes the git directories of submodules away, and stages the commits at which they were left.
+/// Moves the git directories of submodules away, and stages their current commits.
 ///
 /// # Errors
-/// When a submodule was left with a commit or with changes that its remote doesn't have.
+/// When a submodule has a commit or changes that its remote lacks.
 pub(in crate::workspace) async fn settle(git: &Git, folders: &Folders) -> Result<(), WorkspaceError> {
     let tree = folders.tree();
     let submodules = submodules::of(folders)?;
     if !submodules.is_empty() {
-        modes::open_up(&tree).map_err(WorkspaceError::io("look into", &tree))?;
+        modes::open_up(&tree).map_err(WorkspaceError::io("change modes in", &tree))?;
     }
     let heads = heads(&submodules, folders)?;
     let mut levels = vec![(git.clone(), PathBuf::new())];
@@ -37,7 +38,7 @@ pub(in crate::workspace) async fn settle(git: &Git, folders: &Folders) -> Result
         (submodule.git(git, &tree), prefix)
     }));
     for (git, prefix) in &levels {
-        // An agent may have locked the tree; the index is the worker's.
+        // The agent may have made the tree inaccessible; listing the worker's index needs no work tree.
         let index = git.at(git.dir().to_owned());
         let listed = index.run("ls-files").args(["-z", "--stage"]).output().await?;
         let links = listed
@@ -52,7 +53,7 @@ pub(in crate::workspace) async fn settle(git: &Git, folders: &Folders) -> Result
             move_aside(&tree, path.as_os_str().as_bytes(), &folders.nested())?;
         }
     }
-    // The inner ones first: their commits belong into the outer ones.
+    // Inner submodules first: the outer ones record their commits.
     for (submodule, (own, _)) in submodules.iter().zip(&levels[1..]).rev() {
         let head = heads.get(&submodule.path).unwrap_or(&submodule.commit);
         if is_uninitialized(&tree, submodule) {
@@ -79,7 +80,8 @@ pub(in crate::workspace) async fn settle(git: &Git, folders: &Folders) -> Result
     Ok(())
 }
 
-/// Where the agent left each submodule, noted before anything is taken away, so that it is known the next time too.
+/// The commit of each submodule after the session. Written down before anything is moved, so that a later try
+/// knows them too.
 fn heads(submodules: &[Submodule], folders: &Folders) -> Result<BTreeMap<String, String>, WorkspaceError> {
     if submodules.is_empty() {
         return Ok(BTreeMap::new());
@@ -87,7 +89,7 @@ fn heads(submodules: &[Submodule], folders: &Folders) -> Result<BTreeMap<String,
     let path = folders.modules().join("heads.json");
     if let Ok(bytes) = fs::read(&path) {
         return serde_json::from_slice(&bytes)
-            .map_err(|error| WorkspaceError::io("understand", &path)(error.into()));
+            .map_err(|error| WorkspaceError::io("parse", &path)(error.into()));
     }
     let tree = folders.tree();
     let read = |submodule: &Submodule| Some((submodule.path.clone(), head_in(&tree, &submodule.path)?));
@@ -101,7 +103,7 @@ fn heads(submodules: &[Submodule], folders: &Folders) -> Result<BTreeMap<String,
     Ok(heads)
 }
 
-/// Whether its folder is gone, or empty as after `git submodule deinit`.
+/// Whether the submodule's folder is missing, or empty as after `git submodule deinit`.
 fn is_uninitialized(tree: &Path, submodule: &Submodule) -> bool {
     match inside(tree, Path::new(&submodule.path)) {
         Some(folder) => fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()),
@@ -109,7 +111,7 @@ fn is_uninitialized(tree: &Path, submodule: &Submodule) -> bool {
     }
 }
 
-/// Refuses what could not be had from the submodule's remote.
+/// Refuses a state that nobody could fetch from the submodule's remote.
 async fn check(
     git: &Git,
     submodule: &Submodule,
@@ -135,13 +137,7 @@ async fn check(
         .remote()
         .output()
         .await;
-    let known = git
-        .run("cat-file")
-        .args(["-e", &format!("{head}^{{tree}}")])
-        .accept(&[0, 1, 128])
-        .output()
-        .await?;
-    if known.code != 0 {
+    if !rebase::exists(git, &format!("{head}^{{tree}}")).await? {
         return match fetched {
             Err(error) if error.trouble.is_remote() && !error.words.contains("not our ref") => {
                 Err(error.into())
@@ -151,13 +147,13 @@ async fn check(
     }
     git.run("add").args(["-A", "."]).output().await?;
     let staged = git.run("write-tree").output().await?.word();
-    if staged != crate::workspace::publish::rebase::tree_of(git, head).await? {
+    if staged != rebase::tree_of(git, head).await? {
         return Err(refuse("with changes that are in no commit".to_owned()));
     }
     Ok(())
 }
 
-/// The commit at which the git directory in the folder `path` stands, read as plain files.
+/// The `HEAD` commit of the git directory in the folder `path`, read as plain files.
 pub(in crate::workspace) fn head_in(tree: &Path, path: &str) -> Option<String> {
     let folder = inside(tree, Path::new(path))?;
     let mut dir = folder.join(".git");
@@ -190,16 +186,13 @@ pub(in crate::workspace) fn head_in(tree: &Path, path: &str) -> Option<String> {
     address::is_object_id(found.trim()).then(|| found.trim().to_owned())
 }
 
-/// A small plain file.
+/// Reads a small plain file.
 pub(in crate::workspace) fn read(path: &Path) -> Option<String> {
     let metadata = fs::symlink_metadata(path).ok()?;
     (metadata.is_file() && metadata.len() <= FILE_BYTES).then(|| fs::read_to_string(path).ok())?
 }
 
-/// Moves what is called `.git` in the folder `path` of the tree into `aside`; whether there was something.
-///
-/// # Errors
-/// When the disk refuses it.
+/// Moves `.git` out of the folder `path` of the tree into `aside`. Returns whether there was one.
 pub(in crate::workspace) fn move_aside(
     tree: &Path,
     path: &[u8],

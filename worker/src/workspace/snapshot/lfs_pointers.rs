@@ -1,25 +1,26 @@
-//! Files that a repository keeps in Git LFS, where work is stored without conversions: a large file itself must not get into the
-//! history. So what was a pointer at the start is stored as its attributes say, or the work isn't stored.
+//! Git LFS files in work that is stored without conversions: large contents must not get into the history. So
+//! a file that was a pointer at the start is stored as its attributes say, or the work isn't stored.
 
 use std::collections::HashSet;
 
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
+use crate::workspace::git::raw_diff::raw_changes;
 
-/// How a pointer begins.
+/// The start of a pointer.
 const BEGIN: &[u8] = b"version https://git-lfs.github.com/spec/";
-/// Longest pointer, by the specification of Git LFS. Bytes.
+/// Largest pointer, by the specification of Git LFS. Bytes.
 const POINTER_BYTES: usize = 1024;
 
-/// A file that is a pointer in the start, and isn't any more.
+/// A file that was a pointer at the start and no longer is.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::workspace) struct Pointer {
-    /// As it is now.
+    /// The current mode.
     mode: Vec<u8>,
     path: Vec<u8>,
 }
 
-/// A file that changed, with hex object ids.
+/// A changed file, with hex object ids.
 #[derive(Debug, PartialEq, Eq)]
 struct Changed {
     mode: Vec<u8>,
@@ -28,10 +29,7 @@ struct Changed {
     path: Vec<u8>,
 }
 
-/// The pointers of `start` for which `tree` has the files themselves.
-///
-/// # Errors
-/// When git fails.
+/// The pointers of `start` that `tree` has as plain contents.
 pub(in crate::workspace) async fn stored_raw(
     git: &Git,
     start: &str,
@@ -52,10 +50,11 @@ pub(in crate::workspace) async fn stored_raw(
         .collect())
 }
 
-/// Stores these files as their attributes say; the index stays as it is. Hex object ids, one each.
+/// Stores these files as their attributes say, without changing the index. Returns one hex object id for
+/// each.
 ///
 /// # Errors
-/// When git fails, a filter for instance.
+/// When git fails, for example in a filter.
 pub(in crate::workspace) async fn store(git: &Git, files: &[Pointer]) -> Result<Vec<String>, GitError> {
     let paths: String = files.iter().map(|file| quoted(&file.path)).collect();
     let stored = git.run("hash-object").args(["-w", "--stdin-paths"]).input(paths);
@@ -63,10 +62,7 @@ pub(in crate::workspace) async fn store(git: &Git, files: &[Pointer]) -> Result<
     Ok(stored.lines().map(str::to_owned).collect())
 }
 
-/// Lets the index name what was stored.
-///
-/// # Errors
-/// When git fails.
+/// Writes the stored objects into the index.
 pub(in crate::workspace) async fn enter(
     git: &Git,
     files: &[Pointer],
@@ -82,7 +78,7 @@ pub(in crate::workspace) async fn enter(
     Ok(())
 }
 
-/// A path as a line that git takes for any name.
+/// A path quoted as an input line for git.
 fn quoted(path: &[u8]) -> String {
     let byte = |byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => char::from(*byte).to_string(),
@@ -92,25 +88,18 @@ fn quoted(path: &[u8]) -> String {
     format!("\"{escaped}\"\n")
 }
 
-/// Reads `diff-tree -z --raw`.
+/// Parses `diff-tree -z --raw`.
 fn changed(raw: &[u8]) -> Vec<Changed> {
-    let mut fields = raw.split(|byte| *byte == 0);
-    let mut found = Vec::new();
-    while let (Some(entry), Some(path)) = (fields.next(), fields.next()) {
-        let parts: Vec<&[u8]> = entry.split(|byte| *byte == b' ').collect();
-        if let [_, mode, old, new, _] = parts[..] {
-            found.push(Changed {
-                mode: mode.to_vec(),
-                old: old.to_vec(),
-                new: new.to_vec(),
-                path: path.to_vec(),
-            });
-        }
-    }
-    found
+    raw_changes(raw)
+        .map(|change| Changed {
+            mode: change.new_mode.to_vec(),
+            old: change.old.to_vec(),
+            new: change.new.to_vec(),
+            path: change.path.to_vec(),
+        })
+        .collect()
 }
 
-/// Which of these objects are pointers.
 async fn pointers(git: &Git, ids: Vec<&[u8]>) -> Result<HashSet<Vec<u8>>, GitError> {
     let sizes = git
         .run("cat-file")
@@ -126,11 +115,12 @@ async fn pointers(git: &Git, ids: Vec<&[u8]>) -> Result<HashSet<Vec<u8>>, GitErr
     let read = git.run("cat-file").args(["--batch=%(objectname) %(objectsize)"]);
     let read = read.input(small.join("\n")).output().await?;
     read.must_be_whole("cat-file")?;
-    Ok(that_are_pointers(&read.stdout))
+    Ok(parse_pointers(&read.stdout))
 }
 
-/// Reads `cat-file --batch`: a line with an object's id and size, and what is in it, each.
-fn that_are_pointers(mut batch: &[u8]) -> HashSet<Vec<u8>> {
+/// Parses `cat-file --batch` (for each object a line with its id and size, then its contents) and returns the
+/// pointers.
+fn parse_pointers(mut batch: &[u8]) -> HashSet<Vec<u8>> {
     let mut found = HashSet::new();
     while let Some(end) = batch.iter().position(|byte| *byte == b'\n') {
         let head = String::from_utf8_lossy(&batch[..end]);
@@ -150,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_pointers_by_how_they_begin() {
+    fn pointers_are_recognised_by_their_first_bytes() {
         let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
         let batch = format!(
             "a1 {}\n{pointer}\nb2 3\nx\ny\nc3 0\n\nd4 {}\n{pointer}\n",
@@ -158,12 +148,12 @@ mod tests {
             pointer.len()
         );
         let expected = [b"a1".to_vec(), b"d4".to_vec()];
-        assert_eq!(that_are_pointers(batch.as_bytes()), expected.into());
-        assert_eq!(that_are_pointers(b""), HashSet::new());
+        assert_eq!(parse_pointers(batch.as_bytes()), expected.into());
+        assert_eq!(parse_pointers(b""), HashSet::new());
     }
 
     #[test]
-    fn changed_files_are_read_with_any_name() {
+    fn changed_files_are_parsed_with_any_name() {
         let file = |new: &[u8], path: &[u8]| Changed {
             mode: b"100755".to_vec(),
             old: b"a1".to_vec(),

@@ -1,8 +1,10 @@
-//! Turns whatever an agent left on disk into one commit on its start, without running anything that the agent set up.
+//! Turns an agent's tree on disk into one commit on its start, without running anything that the agent set
+//! up.
 //!
-//! The tree on disk is what counts. Of the agent's own `.git` only two things are read: the names of files that it has in its index
-//! though they are ignored, since it committed them on purpose; and of those that a sparse checkout took off the disk.
-//! Repositories that the agent made inside its tree lose their `.git` (kept in the worker's folder) and so become plain files.
+//! Only the tree on disk counts. The agent's own `.git` is read for two facts only: ignored files in its
+//! index, which the agent committed on purpose, and files that a sparse checkout took off the disk. A
+//! repository that the agent created inside its tree loses its `.git` (which moves to the worker's folder)
+//! and becomes plain files.
 
 pub(crate) mod bulk;
 pub(crate) mod change;
@@ -30,18 +32,19 @@ use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record::Folders;
 use crate::workspace::clone::{filters, gitdir, submodules};
+use crate::workspace::git::raw_diff::raw_changes;
 use crate::workspace::git::trouble::Trouble;
 use crate::workspace::snapshot::quarantine::quarantine_tree;
 
-/// How many changed paths a snapshot names.
+/// Most changed paths in a snapshot.
 const NAMED_PATHS: usize = 500;
-/// What git says of a folder that it can't look into, before it goes on.
+/// Git's message for an unreadable folder, after which it continues.
 const UNREAD: &str = "could not open directory";
-/// For files that are not in the encoding that an agent says they are in.
+/// Attributes for files that are not in the encoding that an agent declared.
 const UNENCODED: &str = "* -working-tree-encoding\n";
-/// For what else fails where git converts files: a filter.
+/// Attributes for any other failed conversion, such as a filter.
 const UNCONVERTED: &str = "* -text -eol -ident -filter -working-tree-encoding\n";
-/// How deep repositories inside repositories are looked for: deeper than a path can be.
+/// Deepest nesting of repositories that is searched: more than a path can hold.
 const NESTING: usize = 4096;
 
 /// The tree on disk as git stores it, compared with the start.
@@ -51,14 +54,14 @@ pub(super) struct Staged {
     pub tree: String,
     /// Paths that differ from the start.
     pub changed: Vec<Vec<u8>>,
-    /// Whether a repository inside the tree was taken for a submodule.
+    /// Whether git took a repository inside the tree for a submodule.
     nested: bool,
-    /// Whether git could not look into a folder, which it takes for an empty one.
+    /// Whether git could not read a folder, which it then takes for an empty one.
     unread: bool,
 }
 
 impl Staged {
-    /// Fills in what changed.
+    /// Fills in the changed files.
     pub(super) fn describe(&self, snapshot: &mut Snapshot) {
         snapshot.files_changed_count = self.changed.len() as u64;
         let named = self.changed.iter().take(NAMED_PATHS);
@@ -68,11 +71,12 @@ impl Staged {
     }
 }
 
-/// Stores the whole work tree of `git`, untracked files too, ignored ones not. `start` and the feature's `base` are commits.
+/// Stores the whole work tree of `git`, with untracked files and without ignored ones. `start` and the
+/// feature's `base` are commits.
 ///
 /// # Errors
-/// When even what git can't read as it is told to could not be stored some other way; when a submodule was left with
-/// what its remote doesn't have; when files have to go through a filter that isn't known here, or fails.
+/// When no way to store the files succeeds, a submodule has changes that its remote lacks, or a required
+/// filter is unknown or fails.
 pub(super) async fn stage(
     git: &Git,
     base: &str,
@@ -82,15 +86,15 @@ pub(super) async fn stage(
     quarantine_tree(folders)?;
     let work_tree = &folders.tree();
     make_folder_again(work_tree)?;
-    worktrees::take_away(folders)?;
-    let odd = modes::remove_odd_rules(work_tree).map_err(WorkspaceError::io("clean", work_tree))?;
+    worktrees::move_worktrees_away(folders)?;
+    let odd = modes::remove_blocking_rules(work_tree).map_err(WorkspaceError::io("clean", work_tree))?;
     if odd > 0 {
-        tracing::warn!(odd, tree = %work_tree.display(), "files that git would wait for are removed");
+        tracing::warn!(odd, tree = %work_tree.display(), "removed pipes and devices that would block git");
     }
     clean(git, folders)?;
     let staged = stage_somehow(git, base, start, folders).await;
     if staged.is_err() {
-        // It may be tried again much later.
+        // The next try may come much later.
         clean(git, folders)?;
     }
     staged
@@ -112,12 +116,12 @@ async fn stage_somehow(
         Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
         Ok(_) => {}
         Err(error) if is_final(&error) => return Err(error.into()),
-        Err(error) => tracing::info!(%error, "work tree can't be stored as it is"),
+        Err(error) => tracing::info!(%error, "failed to store the work tree as it is"),
     }
     if let Err(error) = modes::open_up(work_tree) {
-        tracing::warn!(%error, tree = %work_tree.display(), "modes that an agent set could not be changed");
+        tracing::warn!(%error, tree = %work_tree.display(), "failed to change modes that an agent set");
     }
-    // From here on it is slow, but whatever the agent did, its files are kept.
+    // This path is slow, but it keeps the files whatever the agent did.
     clean(git, folders)?;
     reset(git, start).await?;
     unnest(git, work_tree, &folders.nested()).await?;
@@ -127,14 +131,14 @@ async fn stage_somehow(
         Err(_) => {}
         staged => return Ok(staged?),
     }
-    // One rule that can't be followed shall not cost others: for files that it doesn't concern they hold.
+    // First drop only the encoding rules: other rules still apply.
     clean(git, folders)?;
     give_attributes(git, UNENCODED)?;
     match stage_as_it_is(git, start, &[0, 1]).await {
         Err(error) if is_final(&error) => return Err(error.into()),
-        Err(error) => tracing::info!(%error, "work tree can't be stored as it is encoded"),
+        Err(error) => tracing::info!(%error, "failed to store the work tree without encodings"),
         Ok(staged) => {
-            tracing::warn!(tree = %work_tree.display(), "stored as it is encoded; unreadable files may be missing");
+            tracing::warn!(tree = %work_tree.display(), "stored without encodings; unreadable files may be missing");
             return Ok(staged);
         }
     }
@@ -145,7 +149,7 @@ async fn stage_somehow(
     Ok(staged)
 }
 
-/// Stores the work tree without conversions, but for what the start keeps in Git LFS.
+/// Stores the work tree without conversions, except for files that the start keeps in Git LFS.
 async fn stage_unconverted(git: &Git, start: &str) -> Result<Staged, WorkspaceError> {
     give_attributes(git, UNCONVERTED)?;
     let staged = stage_as_it_is(git, start, &[0, 1]).await?;
@@ -155,13 +159,13 @@ async fn stage_unconverted(git: &Git, start: &str) -> Result<Staged, WorkspaceEr
     }
     give_attributes(git, UNENCODED)?;
     let stored = lfs_pointers::store(git, &raw).await?;
-    // Whoever writes the index looks at other files again too.
+    // Writing the index reads other files again.
     give_attributes(git, UNCONVERTED)?;
     lfs_pointers::enter(git, &raw, &stored).await?;
     Ok(staged_in_index(git, start, staged.unread).await?)
 }
 
-/// Attributes of the worker's own, which go before those of the tree.
+/// The worker's own attributes, which take precedence over those of the tree.
 fn attributes(git: &Git) -> PathBuf {
     git.dir().join("info/attributes")
 }
@@ -171,24 +175,24 @@ fn give_attributes(git: &Git, rules: &str) -> Result<(), WorkspaceError> {
     fs::write(&path, rules).map_err(WorkspaceError::io("write", &path))
 }
 
-/// Lets the index be `start`, whatever an earlier try put into it so that it could store the work at all. What git knows of files on the
-/// disk stays, so that only those are read that changed.
+/// Resets the index to `start`, without the entries of an earlier try. Git keeps its knowledge of files on
+/// disk, so it reads only changed ones.
 async fn reset(git: &Git, start: &str) -> Result<(), WorkspaceError> {
-    // Files that were written just before the index are looked at, and no filter shall fail here.
+    // Git reads files that were written just before the index, and no filter may fail here.
     give_attributes(git, UNCONVERTED)?;
     git.run("read-tree").args(["--reset", start]).output().await?;
     let path = attributes(git);
     fs::remove_file(&path).map_err(WorkspaceError::io("remove", &path))
 }
 
-/// Whether no other way to store the work would end otherwise: what doesn't fit would be missing, and what takes too long would take as
-/// long again.
+/// Whether every other way to store the work would fail too: without space, files would be missing, and after
+/// a timeout another try would take as long.
 fn is_final(error: &GitError) -> bool {
     matches!(error.trouble, Trouble::NoSpace | Trouble::TimedOut)
 }
 
-/// Removes what a git that ended early has left in the worker's git directories of a workspace, where none runs now: its locks, and
-/// what it had begun to write, which may be as large as the work.
+/// Removes locks and half-written files of a killed git, which can be as large as the work, from the worker's
+/// git directories of a workspace. No git may run there.
 fn clean(git: &Git, folders: &Folders) -> Result<(), WorkspaceError> {
     let submodules = submodules::of(folders)?;
     let dirs = submodules.iter().map(|submodule| submodule.dir.as_path());
@@ -234,25 +238,19 @@ async fn staged_in_index(git: &Git, start: &str, unread: bool) -> Result<Staged,
     })
 }
 
-/// Reads `diff-tree -z --raw`: the paths, and whether something became a submodule that was none.
+/// Parses `diff-tree -z --raw`: the paths, and whether a path became a submodule.
 fn changes(raw: &[u8]) -> (Vec<Vec<u8>>, bool) {
-    let mut fields = raw.split(|byte| *byte == 0);
     let mut paths = Vec::new();
     let mut nested = false;
-    while let (Some(modes), Some(path)) = (fields.next(), fields.next()) {
-        let mut modes = modes
-            .strip_prefix(b":")
-            .unwrap_or(modes)
-            .split(|byte| *byte == b' ');
-        let (old, new) = (modes.next(), modes.next());
-        nested |= new == Some(b"160000") && old != Some(b"160000");
-        paths.push(path.to_vec());
+    for change in raw_changes(raw) {
+        nested |= change.new_mode == b"160000" && change.old_mode != b"160000";
+        paths.push(change.path.to_vec());
     }
     (paths, nested)
 }
 
-/// Takes the git directories of repositories inside the tree away. Git names a repository that it doesn't look into with
-/// a slash at the end; ignored ones stay ignored.
+/// Moves the git directories of nested repositories out of the tree. Git lists a repository that it doesn't
+/// enter with a trailing slash. Ignored repositories stay ignored.
 async fn unnest(git: &Git, work_tree: &Path, aside: &Path) -> Result<(), WorkspaceError> {
     for _ in 0..NESTING {
         let others = git
@@ -275,7 +273,7 @@ async fn unnest(git: &Git, work_tree: &Path, aside: &Path) -> Result<(), Workspa
     Ok(())
 }
 
-/// An agent may have deleted its folder; then everything in it is deleted, and that is its work.
+/// Recreates a folder that the agent deleted. The deletion of all files is then its work.
 fn make_folder_again(work_tree: &Path) -> Result<(), WorkspaceError> {
     if fs::symlink_metadata(work_tree).is_ok_and(|metadata| metadata.is_dir()) {
         return Ok(());
@@ -289,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raw_differences_are_read_with_any_name() {
+    fn raw_differences_are_parsed_with_any_file_name() {
         let raw = b":100644 100644 a b M\0a\nb \xff\0:000000 100644 0 c A\0d\0";
         assert_eq!(changes(raw), (vec![b"a\nb \xff".to_vec(), b"d".to_vec()], false));
         assert!(changes(b":000000 160000 0 a A\0sub\0").1);

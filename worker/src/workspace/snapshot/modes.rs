@@ -1,5 +1,5 @@
-//! Folders and files whose modes an agent changed so that their owner, this worker, can't get at them. Nothing of the
-//! session runs any more when this is done, so nobody changes what is looked at.
+//! Repairs modes that an agent changed so that this worker can't access its files, and deletes such folders.
+//! The session's processes must have ended, so nobody changes the files meanwhile.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -11,14 +11,15 @@ use cap_std::fs::{Dir, PermissionsExt as _};
 use ralph_shared::at_length::at_length;
 use uuid::Uuid;
 
-/// What an owner needs of a folder, and of a file.
+/// Modes that the owner needs on a folder and on a file.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o400;
 
-/// Levels of folders that are gone into. What lies deeper is moved up first: so neither a path nor a stack grows with an agent's folders.
+/// Most nested folders that are entered. Deeper folders are first moved up, so that neither a path nor a
+/// stack grows with an agent's folders.
 const DEEPEST: usize = 12;
 
-/// Deletes a folder whatever modes an agent gave to those in it, and however deep they lie. A folder that isn't there is fine.
+/// Deletes a folder, whatever modes and depth an agent gave to its contents. A missing folder is fine.
 pub(in crate::workspace) fn remove_tree(folder: &Path) -> io::Result<()> {
     at_length(|| remove_whole(folder))
 }
@@ -30,15 +31,15 @@ fn remove_whole(folder: &Path) -> io::Result<()> {
         Err(error) => return unless_gone(Err(error)),
     }
     add(folder, FOLDER_MODE)?;
-    // Nothing below leads out of this one, whatever links somebody makes meanwhile.
+    // Paths below this handle can't leave it, whatever links somebody creates meanwhile.
     empty(&Dir::open_ambient_dir(folder, ambient_authority())?)?;
     unless_gone(fs::remove_dir(folder))
 }
 
 enum Step {
-    /// Deletes what a folder holds, which lies so many levels down.
+    /// Deletes the contents of a folder at this depth.
     Enter(PathBuf, usize),
-    /// Deletes a folder that is empty by now.
+    /// Deletes a folder that is now empty.
     Leave(PathBuf),
 }
 
@@ -64,7 +65,7 @@ fn empty(top: &Dir) -> io::Result<()> {
             let entry = entry?;
             let path = folder.join(entry.file_name());
             let kind = entry.file_type()?;
-            // Some file systems don't tell it with the names.
+            // Some file systems don't report the kind with the name.
             let is_known = kind.is_dir() || kind.is_file() || kind.is_symlink();
             let is_dir = kind.is_dir() || !is_known && top.symlink_metadata(&path)?.is_dir();
             if !is_dir {
@@ -82,7 +83,7 @@ fn empty(top: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the owner of a folder below `top` what they need to empty and to move it.
+/// Gives the owner the rights to empty and move a folder below `top`.
 pub(in crate::workspace) fn add_below(top: &Dir, folder: &Path) -> io::Result<()> {
     let mode = top.symlink_metadata(folder)?.permissions().mode();
     if mode & FOLDER_MODE == FOLDER_MODE {
@@ -99,12 +100,12 @@ fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Gives the owner of a folder what they need to empty it.
+/// Gives the owner the rights to empty a folder.
 pub(in crate::workspace) fn open_folder(folder: &Path) -> io::Result<()> {
     add(folder, FOLDER_MODE)
 }
 
-/// Gives the owner of a folder, and of all that is in it, what they need to read and remove it. Links are left alone.
+/// Gives the owner the rights to read and remove a folder and everything in it. Links stay unchanged.
 pub(in crate::workspace) fn open_up(folder: &Path) -> io::Result<()> {
     at_length(|| open_whole(folder))
 }
@@ -126,11 +127,12 @@ fn open_whole(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Files that git opens in each folder of a work tree.
+/// Files that git reads in each folder of a work tree.
 const READ_BY_GIT: [&str; 3] = [".gitignore", ".gitattributes", ".gitmodules"];
 
-/// Removes pipes, sockets and devices that stand where git reads what holds for a folder: it would wait for ever. Returns how many.
-pub(in crate::workspace) fn remove_odd_rules(folder: &Path) -> io::Result<usize> {
+/// Removes pipes, sockets and devices in place of files that git reads per folder: git would block on them.
+/// Returns how many.
+pub(in crate::workspace) fn remove_blocking_rules(folder: &Path) -> io::Result<usize> {
     at_length(|| remove_rules(folder))
 }
 
@@ -138,7 +140,7 @@ fn remove_rules(folder: &Path) -> io::Result<usize> {
     let mut removed = 0;
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        // What can't be read is opened up later.
+        // Unreadable folders get their modes changed later.
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
@@ -169,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes folders one in another, deeper than a path can be long.
+    /// Creates nested folders, deeper than the longest path.
     fn deep(folder: &Path, levels: usize) {
         let mut dir = Dir::open_ambient_dir(folder, ambient_authority()).unwrap();
         for _ in 0..levels {

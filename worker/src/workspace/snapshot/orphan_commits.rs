@@ -1,8 +1,9 @@
-//! Commits that an agent made elsewhere than under the files that it left: they go to refs beside the attempt's own.
+//! Commits of an agent that its final files don't build on. They are pushed to refs beside the attempt's own.
 //!
-//! Only the object files of the agent's clone are taken over, by hard links, into a git directory of the worker's: what
-//! else stands in the clone (configuration, hooks, places of other objects) has no say, so nothing is run and nothing
-//! of another repository is pushed. Commits that the files stand on are steps towards the attempt's own commit, and stay.
+//! Only the object files of the agent's clone are hard-linked into a git directory of the worker's. The
+//! clone's configuration, hooks and alternates are ignored, so nothing of it runs, and no objects of another
+//! repository are pushed. Commits below the final files are steps towards the attempt's commit, and are not
+//! pushed separately.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,17 +26,17 @@ use crate::workspace::record::Folders;
 use crate::workspace::snapshot::orphan_refs::{NamedCommits, RefSource, named};
 use crate::workspace::snapshot::worktrees::{self, MovedWorktree};
 
-/// Strays of one attempt that are pushed.
-const MOST: usize = 50;
-/// What all of them may hold that is nowhere else, packed. Bytes.
-const BYTES: u64 = 1 << 30;
-/// Longest time for finding out what is nowhere else.
-const TIME: Duration = Duration::from_secs(5 * 60);
-/// Commits that are checked.
+/// Most orphan commits pushed per attempt.
+const MAX_ORPHANS: usize = 50;
+/// Largest packed size of all their new objects. Bytes.
+const MAX_BYTES: u64 = 1 << 30;
+/// Longest time to compute the new objects.
+const MAX_TIME: Duration = Duration::from_secs(5 * 60);
+/// Most commits that are checked.
 const MAX_COMMITS: usize = 400;
-/// Object files that are taken over.
-const FILES: usize = 200_000;
-/// Longest name of an agent's that becomes part of a ref's. Bytes.
+/// Most object files that are linked.
+const MAX_FILES: usize = 200_000;
+/// Longest name from an agent that becomes part of a ref name. Bytes.
 const NAME_BYTES: usize = 120;
 
 impl RefSource {
@@ -49,7 +50,8 @@ impl RefSource {
         }
     }
 
-    /// The ref beside `attempt_ref` that it gets; the `index`-th one, where its own name can't be one.
+    /// The ref for the commit, beside `attempt_ref`. Uses `index` where the commit's own name is no valid ref
+    /// name.
     fn name(&self, attempt_ref: &str, index: usize) -> String {
         let (folder, own) = match self {
             Self::Branch(name) => ("branches", name.clone()),
@@ -68,20 +70,20 @@ impl RefSource {
     }
 }
 
-/// What the agent's work is compared with.
+/// The attempt that the agent's commits are compared with.
 pub(in crate::workspace) struct Attempt<'a> {
-    /// Its ref (whole name).
+    /// Whole ref name.
     pub name: &'a str,
-    /// Its commit. Hex object id, as all.
+    /// Hex object id, as all.
     pub commit: &'a str,
-    /// Where it began.
     pub start: &'a str,
-    /// Commits that are at the remote, as far as they are known.
+    /// Commits known to be at the remote.
     pub known: Vec<&'a str>,
 }
 
-/// Pushes what the agent's clone in the work tree of `git` holds and the attempt doesn't. What can't be pushed says why, and waits only
-/// where that may change: what a server refuses by a rule would keep the workspace for ever.
+/// Pushes the commits of the agent's clone in `git`'s work tree that the attempt lacks. A failed one holds an
+/// error, and waits only if the failure may be temporary: a refusal by a rule of the server would otherwise
+/// keep the workspace for ever.
 pub(in crate::workspace) async fn push(
     git: &Git,
     attempt: &Attempt<'_>,
@@ -94,23 +96,23 @@ pub(in crate::workspace) async fn push(
             || attempt.known.contains(&commit)
             || named.head.as_deref() == Some(commit)
     };
-    let mut looked_at: Vec<&(RefSource, String)> =
+    let mut candidates: Vec<&(RefSource, String)> =
         named.all.iter().filter(|(_, commit)| !is_known(commit)).collect();
-    looked_at.truncate(MAX_COMMITS);
+    candidates.truncate(MAX_COMMITS);
     let linked = worktree_parents(attempt, folders, &named);
-    if looked_at.is_empty() && linked.is_empty() {
+    if candidates.is_empty() && linked.is_empty() {
         return Vec::new();
     }
-    match push_orphans(git, attempt, folders, &named, &looked_at, &linked).await {
+    match push_orphans(git, attempt, folders, &named, &candidates, &linked).await {
         Ok(strays) => strays,
         Err(error) => {
-            tracing::warn!(%error, "commits that an agent left beside its work can't be looked into");
+            tracing::warn!(%error, "failed to read commits that an agent left beside its work");
             let waits = waits(&error);
             let trees: Vec<_> = linked
                 .iter()
                 .map(|(linked, parent)| place(linked, parent))
                 .collect();
-            let all = looked_at.into_iter().chain(&trees).take(MOST);
+            let all = candidates.into_iter().chain(&trees).take(MAX_ORPHANS);
             let kept = |(place, commit): &(RefSource, String)| OrphanRef {
                 waits,
                 ..orphan(place, commit, Some(error.to_string()))
@@ -120,7 +122,7 @@ pub(in crate::workspace) async fn push(
     }
 }
 
-/// The moved work trees, each with the commit that it was on, as far as known.
+/// The moved work trees, each with its base commit as far as known.
 fn worktree_parents(
     attempt: &Attempt<'_>,
     folders: &Folders,
@@ -132,7 +134,7 @@ fn worktree_parents(
         let commit = branch.map(|(_, commit)| commit.as_str()).or(linked.detached());
         commit.unwrap_or(attempt.start).to_owned()
     };
-    let all = worktrees::of(folders).into_iter().take(MOST);
+    let all = worktrees::of(folders).into_iter().take(MAX_ORPHANS);
     all.map(|linked| {
         let parent = parent(&linked);
         (linked, parent)
@@ -144,7 +146,7 @@ fn place(linked: &MovedWorktree, commit: &str) -> (RefSource, String) {
     (RefSource::WorkTree(linked.path.clone()), commit.to_owned())
 }
 
-/// Whether what could not even be looked at is tried again.
+/// Whether a failed check is worth another try.
 fn waits(error: &WorkspaceError) -> bool {
     error.is_away() || matches!(error, WorkspaceError::Io { .. } | WorkspaceError::Busy { .. })
 }
@@ -159,13 +161,13 @@ fn orphan(place: &RefSource, commit: &str, error: Option<String>) -> OrphanRef {
     }
 }
 
-/// What was found, and what of it is to be pushed.
+/// The orphan commits, and those of them to push.
 #[derive(Default)]
 struct OrphanSet {
     strays: Vec<OrphanRef>,
-    /// Commits and the refs (whole names) that they get.
-    going: Vec<(String, String)>,
-    /// Which of the strays each of these refs is for.
+    /// Commits to push, with their refs (whole names).
+    to_push: Vec<(String, String)>,
+    /// Index in `strays` of each of these refs.
     of: BTreeMap<String, usize>,
 }
 
@@ -174,47 +176,47 @@ async fn push_orphans(
     attempt: &Attempt<'_>,
     folders: &Folders,
     named: &NamedCommits,
-    looked_at: &[&(RefSource, String)],
+    candidates: &[&(RefSource, String)],
     linked: &[(MovedWorktree, String)],
 ) -> Result<Vec<OrphanRef>, WorkspaceError> {
     let dir = folders.orphans();
-    at_length(|| take_over(git, attempt.start, folders, &dir))
-        .map_err(WorkspaceError::io("take over objects into", &dir))?;
+    at_length(|| link_objects(git, attempt.start, folders, &dir))
+        .map_err(WorkspaceError::io("link objects into", &dir))?;
     let aside = git.at(dir);
     let head = named.head.as_deref();
     let whole = rebase::tree_of(git, attempt.commit).await?;
     let mut trees = Vec::new();
-    let mut left = Vec::new();
+    let mut failed = Vec::new();
     for (linked, parent) in linked {
         match linked.commit(&aside, parent).await {
             Ok(commit) => trees.extend(commit.map(|commit| place(linked, &commit))),
             Err(error) => {
                 let (place, commit) = place(linked, parent);
-                left.push(OrphanRef {
+                failed.push(OrphanRef {
                     waits: waits(&error),
                     ..orphan(&place, &commit, Some(error.to_string()))
                 });
             }
         }
     }
-    let looked_at: Vec<&(RefSource, String)> = looked_at.iter().copied().chain(&trees).collect();
-    let named = looked_at.as_slice();
-    let sorted = tokio::time::timeout(TIME, sort(&aside, attempt, &whole, head, named));
+    let candidates: Vec<&(RefSource, String)> = candidates.iter().copied().chain(&trees).collect();
+    let named = candidates.as_slice();
+    let sorted = tokio::time::timeout(MAX_TIME, sort(&aside, attempt, &whole, head, named));
     let OrphanSet {
         mut strays,
-        going,
+        to_push,
         of,
     } = match sorted.await {
         Ok(found) => found?,
         Err(_) => {
-            let limit = TIME.as_secs();
-            let why = || format!("looking through what was committed took over {limit} s");
-            let all = named.iter().take(MOST);
-            let told = all.map(|(place, commit)| orphan(place, commit, Some(why())));
-            return Ok(told.chain(left).collect());
+            let limit = MAX_TIME.as_secs();
+            let why = || format!("comparing the commits took over {limit} s");
+            let all = named.iter().take(MAX_ORPHANS);
+            let timed_out = all.map(|(place, commit)| orphan(place, commit, Some(why())));
+            return Ok(timed_out.chain(failed).collect());
         }
     };
-    let refused = push::create_all(&aside, &going, &orphan_refs(attempt.name)).await;
+    let refused = push::create_all(&aside, &to_push, &orphan_refs(attempt.name)).await;
     for (name, index) in of {
         match refused.get(&name) {
             None => strays[index].pushed_ref = Some(name),
@@ -224,11 +226,12 @@ async fn push_orphans(
             }
         }
     }
-    strays.append(&mut left);
+    strays.append(&mut failed);
     Ok(strays)
 }
 
-/// Leaves out what the attempt, the remote or another one holds, and what goes beyond the bounds. `whole` is the attempt's tree.
+/// Selects the commits with objects that the attempt, the remote and the other commits lack, within the
+/// limits. `whole` is the attempt's tree.
 async fn sort(
     git: &Git,
     attempt: &Attempt<'_>,
@@ -252,7 +255,7 @@ async fn sort(
         let Some(at) = commits.get(commit.as_str()) else {
             continue;
         };
-        // All of it is in the attempt's files; a stash has further commits for what was not tracked.
+        // The attempt already has this tree; a stash can have more commits, for untracked files.
         if at.tree == whole && !matches!(place, RefSource::Stash(_)) {
             continue;
         }
@@ -265,7 +268,7 @@ async fn sort(
             }
         };
         others.push(at.id.clone());
-        let over = over(found.going.len(), bytes, size);
+        let over = over(found.to_push.len(), bytes, size);
         let goes = over.is_none();
         found.strays.push(orphan(place, &at.id, over));
         if goes {
@@ -275,22 +278,22 @@ async fn sort(
                 name = format!("{}again/{index}", orphan_refs(attempt.name));
             }
             found.of.insert(name.clone(), found.strays.len() - 1);
-            found.going.push((at.id.clone(), name));
+            found.to_push.push((at.id.clone(), name));
         }
-        if found.strays.len() >= 2 * MOST {
+        if found.strays.len() >= 2 * MAX_ORPHANS {
             break;
         }
     }
     Ok(found)
 }
 
-/// Why no commit of this size is kept beside those that are, in all of `bytes`.
+/// Why a commit of this size exceeds the limits, beside `kept` commits of `bytes` in total.
 fn over(kept: usize, bytes: u64, size: u64) -> Option<String> {
-    if kept >= MOST {
-        return Some(format!("an attempt keeps at most {MOST} of these"));
+    if kept >= MAX_ORPHANS {
+        return Some(format!("an attempt keeps at most {MAX_ORPHANS} of these"));
     }
-    let (more, most) = (size >> 20, BYTES >> 20);
-    (size > BYTES - bytes).then(|| format!("it holds {more} MiB more, and all of these may hold {most}"))
+    let (more, most) = (size >> 20, MAX_BYTES >> 20);
+    (size > MAX_BYTES - bytes).then(|| format!("it adds {more} MiB, and all of these together may hold {most} MiB"))
 }
 
 struct OrphanCommit {
@@ -298,7 +301,7 @@ struct OrphanCommit {
     tree: String,
 }
 
-/// Which of `ids` are commits, or tags of one; by what was asked for.
+/// The ids that are commits, or tags of commits, by the requested id.
 async fn commits<'a>(
     git: &Git,
     ids: impl Iterator<Item = &'a str>,
@@ -311,7 +314,7 @@ async fn commits<'a>(
     let checked = git
         .run("cat-file")
         .args(["--batch-check=%(objectname) %(objecttype)"])
-        // What isn't there was not made here.
+        // The agent did not create missing objects.
         .variable("GIT_NO_LAZY_FETCH", "1")
         .input(input)
         .output()
@@ -333,7 +336,7 @@ async fn commits<'a>(
     Ok(known)
 }
 
-/// What `commit` holds that the others don't, as it lies on the disk; 0 when they hold all of it.
+/// Disk size of the objects of `commit` that the others lack; 0 when they have all.
 async fn size_bytes(git: &Git, commit: &str, others: &[String]) -> Result<u64, GitError> {
     let output = git
         .run("rev-list")
@@ -344,8 +347,8 @@ async fn size_bytes(git: &Git, commit: &str, others: &[String]) -> Result<u64, G
     Ok(output.word().parse().unwrap_or(u64::MAX))
 }
 
-/// Makes the git directory `dir` with the objects of the agent's clone and of what that was made from.
-fn take_over(git: &Git, start: &str, folders: &Folders, dir: &Path) -> io::Result<()> {
+/// Creates the git directory `dir` with the objects of the agent's clone and of its source.
+fn link_objects(git: &Git, start: &str, folders: &Folders, dir: &Path) -> io::Result<()> {
     remove_tree(dir)?;
     let lender = gitdir::lender(git.dir());
     let format = ObjectFormat::of(start);
@@ -353,7 +356,7 @@ fn take_over(git: &Git, start: &str, folders: &Folders, dir: &Path) -> io::Resul
     let Some(objects) = inside(&folders.tree(), Path::new(".git/objects")) else {
         return Ok(());
     };
-    let mut left = FILES;
+    let mut remaining = MAX_FILES;
     for folder in fs::read_dir(&objects)?.flatten() {
         let name = folder.file_name();
         let is_loose = name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit);
@@ -373,8 +376,8 @@ fn take_over(git: &Git, start: &str, folders: &Folders, dir: &Path) -> io::Resul
             if !is_object || !file.file_type()?.is_file() {
                 continue;
             }
-            left = left.checked_sub(1).ok_or_else(|| {
-                io::Error::other(format!("the clone has more than {FILES} files of objects"))
+            remaining = remaining.checked_sub(1).ok_or_else(|| {
+                io::Error::other(format!("the clone has more than {MAX_FILES} object files"))
             })?;
             fs::hard_link(file.path(), to.join(&name))?;
         }
@@ -387,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refs_are_beside_the_attempts_own() {
+    fn orphan_refs_are_beside_the_attempts_ref() {
         let attempt = "refs/ralph/attempts/f/t-1/1-d-2";
         let rows = [
             (RefSource::Branch("a/b".to_owned()), "branches/a/b"),

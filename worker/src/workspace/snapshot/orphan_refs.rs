@@ -1,5 +1,5 @@
-//! What an agent's git directory names besides the commit that its files stand on, read as plain files: no git looks into
-//! that directory, and none of its links is followed.
+//! Commits that an agent's git directory names besides the `HEAD` of its files. They are read from plain
+//! files: no git runs in that directory, and no link is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,36 +11,36 @@ use super::gitlinks::{head_in, read};
 use crate::workspace::git::address;
 use crate::workspace::paths::inside;
 
-/// Refs that are read; what an agent has more is not looked at.
+/// Most refs that are read.
 const REFS: usize = 2_000;
-/// Folders inside folders of refs.
+/// Deepest nesting of ref folders.
 const DEPTH: usize = 16;
-/// The prefix of a checkout in git's reflog; the name of the old `HEAD` follows.
+/// The start of a checkout entry in the reflog; the old `HEAD`'s name follows.
 const CHECKOUT_PREFIX: &str = "checkout: moving from ";
 
-/// Where a commit is named.
+/// The place that names a commit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::workspace) enum RefSource {
-    /// A branch, by its name lossily as UTF-8.
+    /// A branch name, lossily as UTF-8.
     Branch(String),
-    /// A tag, the same.
+    /// A tag name, lossily as UTF-8.
     Tag(String),
-    /// An entry of the stash; 0 is the last one.
+    /// A stash entry; 0 is the latest.
     Stash(usize),
-    /// A `HEAD` that was, or is in another work tree, on no branch; in the order in which they are found.
+    /// A former `HEAD`, or one of another work tree, on no branch; numbered in the order of discovery.
     Detached(usize),
-    /// What was not committed in another work tree inside the tree, whose path it is; lossily as UTF-8.
+    /// Uncommitted changes of another work tree inside the tree, by its path, lossily as UTF-8.
     WorkTree(String),
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::workspace) struct NamedCommits {
-    /// The commit that the files stand on. Hex object id, as all.
+    /// The `HEAD` commit of the files. Hex object id, as all.
     pub head: Option<String>,
     pub all: Vec<(RefSource, String)>,
 }
 
-/// Reads the git directory in `tree`; nothing of what isn't there, or isn't as git makes it.
+/// Reads the git directory in `tree`, skipping everything that is missing or not in git's format.
 pub(in crate::workspace) fn named(tree: &Path) -> NamedCommits {
     let Some(dir) = inside(tree, Path::new(".git")) else {
         return NamedCommits::default();
@@ -112,7 +112,7 @@ fn object_in(path: &Path) -> Option<String> {
     address::is_object_id(id).then(|| id.to_owned())
 }
 
-/// The stash's entries, the last one first.
+/// Stash entries, latest first.
 fn stash(dir: &Path) -> Vec<String> {
     let journal = inside(dir, Path::new("logs/refs")).and_then(|folder| read(&folder.join("stash")));
     let last = || inside(dir, Path::new("refs")).and_then(|folder| object_in(&folder.join("stash")));
@@ -130,16 +130,15 @@ fn stash(dir: &Path) -> Vec<String> {
     }
 }
 
-/// Commits that a `HEAD` stood on without a branch when it was moved elsewhere, the last one first, and those on which one
-/// of another work tree stands.
+/// Former `HEAD` commits without a branch, latest first, then the detached `HEAD`s of other work trees.
 fn detached(dir: &Path) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let journal = inside(dir, Path::new("logs")).and_then(|folder| read(&folder.join("HEAD")));
     for line in journal.unwrap_or_default().lines().rev() {
-        let Some((ids, said)) = line.split_once('\t') else {
+        let Some((ids, message)) = line.split_once('\t') else {
             continue;
         };
-        let from = said
+        let from = message
             .strip_prefix(CHECKOUT_PREFIX)
             .and_then(|rest| rest.split(' ').next());
         let id = ids.split(' ').next().filter(|id| address::is_object_id(id));
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_git_directory_is_read_as_files_and_no_link_is_followed() {
+    fn a_git_directory_is_read_as_files_without_following_links() {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         let git = tree.join(".git");
@@ -229,7 +228,7 @@ mod tests {
         assert_eq!(found.all, expected);
         assert_eq!(found.head, Some(c));
 
-        // A git directory elsewhere is nobody's.
+        // A linked git directory is ignored.
         fs::rename(&git, dir.path().join("git")).unwrap();
         symlink(dir.path().join("git"), &git).unwrap();
         assert_eq!(named(&tree), NamedCommits::default());

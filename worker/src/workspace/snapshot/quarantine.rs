@@ -1,15 +1,15 @@
-//! Takes a work tree out of the reach of a process that outlived its session.
+//! Moves a work tree out of the reach of a process that outlived its session.
 //!
-//! What a sandbox lets a session write is a folder, not a path: whoever still runs keeps that right wherever the folder is moved, also
-//! through files that it has open. It could swap a folder for a link between two looks of the worker's git, which would then read
-//! what the link leads to; or put the configuration of a repository back that was taken away. So everything in the tree is moved
-//! into a new folder, which no session was ever given, before git looks at it.
+//! A sandbox grants write access to a folder, not to a path. A surviving process keeps that access wherever
+//! the folder moves, and also through open files. Between two reads of the worker's git it could replace a
+//! folder with a link, so that git would follow it, or restore a repository's configuration that was removed.
+//! So before git reads the tree, all its entries are moved into a new folder that no session had access to.
 //!
 //! ```text
 //! tree, one by one ─► tree.new      tree ─► tree.old-…      tree.new ─► tree      tree.old-… is removed
 //! ```
 //!
-//! A worker that dies in between goes on where it was.
+//! A restarted worker continues an interrupted move.
 
 use std::ffi::OsString;
 use std::fs;
@@ -26,17 +26,14 @@ use crate::faults;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::record::{self, Folders};
 
-/// How the folder is called that a tree was in.
+/// Prefix of the old folder's name.
 const OLD: &str = "tree.old";
 
-/// Moves the tree into a folder that only the worker can reach. A tree that is no folder stays.
-///
-/// # Errors
-/// When the disk refuses it.
+/// Moves the tree's entries into a folder that only the worker can access. A tree that is no folder stays.
 pub(in crate::workspace) fn quarantine_tree(folders: &Folders) -> Result<(), WorkspaceError> {
     let tree = folders.tree();
     let new = folders.agent.join("tree.new");
-    // Another one each time: whoever still runs may fill the one before, so that it can't be removed.
+    // A new name each time: a surviving process may fill the previous folder, which then can't be removed.
     let old = folders.agent.join(format!("{OLD}-{}", Uuid::new_v4().simple()));
     if fs::symlink_metadata(&tree).is_err() && new.is_dir() {
         fs::rename(&new, &tree).map_err(WorkspaceError::io("move", &new))?;
@@ -46,7 +43,7 @@ pub(in crate::workspace) fn quarantine_tree(folders: &Folders) -> Result<(), Wor
     }
     record::make_private(&new)?;
     at_length(|| move_entries(&tree, &new))
-        .map_err(WorkspaceError::io("take out of its session's reach", &tree))?;
+        .map_err(WorkspaceError::io("move out of its session's reach", &tree))?;
     faults::point("snapshot.emptied");
     fs::rename(&tree, &old).map_err(WorkspaceError::io("move", &tree))?;
     faults::point("snapshot.between_trees");
@@ -55,17 +52,18 @@ pub(in crate::workspace) fn quarantine_tree(folders: &Folders) -> Result<(), Wor
     Ok(())
 }
 
-/// Removes the folders that trees were in. What can't be removed goes with the workspace.
+/// Removes the old folders. One that can't be removed is deleted with the workspace.
 fn remove_old(agent: &Path) {
     let entries = fs::read_dir(agent).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(OLD)) {
         if let Err(error) = modes::remove_tree(&entry.path()) {
-            tracing::warn!(%error, folder = %entry.path().display(), "what a tree was in stays for now");
+            tracing::warn!(%error, folder = %entry.path().display(), "failed to remove the old folder of a tree");
         }
     }
 }
 
-/// Moves what is in one folder into another one. What somebody puts into it or takes away meanwhile is no part of the work.
+/// Moves the entries of one folder into another. Entries that a surviving process adds or removes meanwhile
+/// are no part of the work.
 fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
     modes::open_folder(from)?;
     let from = Dir::open_ambient_dir(from, ambient_authority())?;
@@ -74,18 +72,18 @@ fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
     for name in names.collect::<io::Result<Vec<OsString>>>()? {
         let mut moved = from.rename(&name, &to, &name);
         if is(&moved, io::ErrorKind::PermissionDenied) {
-            // A folder that is moved elsewhere is written to.
+            // Moving a folder to another parent needs write access to it.
             let _ = modes::add_below(&from, Path::new(&name));
             moved = from.rename(&name, &to, &name);
         }
-        let is_no_more = is(&moved, io::ErrorKind::NotFound);
-        let is_there = [
+        let is_gone = is(&moved, io::ErrorKind::NotFound);
+        let collisions = [
             io::ErrorKind::AlreadyExists,
             io::ErrorKind::DirectoryNotEmpty,
             io::ErrorKind::IsADirectory,
             io::ErrorKind::NotADirectory,
         ];
-        if !is_no_more && !is_there.iter().any(|kind| is(&moved, *kind)) {
+        if !is_gone && !collisions.iter().any(|kind| is(&moved, *kind)) {
             moved?;
         }
         faults::point("snapshot.half_moved");
@@ -108,7 +106,7 @@ mod tests {
     use super::*;
     use crate::sandbox::{Confinement, Policy, REQUIRED_ABI, Sandbox, SandboxMode, shared_path, support};
 
-    /// A workspace with a folder in its tree that can't be written.
+    /// A workspace with a file, and a folder with a file.
     fn workspace() -> (tempfile::TempDir, Folders) {
         let data = tempfile::tempdir().unwrap();
         let folders = Folders {
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_tree_is_in_another_folder_by_the_same_name() {
+    fn a_quarantined_tree_is_a_new_folder_with_all_entries() {
         let (_data, folders) = workspace();
         let tree = folders.tree();
         fs::set_permissions(tree.join("sub"), fs::Permissions::from_mode(0o500)).unwrap();
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_died_goes_on_where_it_was() {
+    fn an_interrupted_quarantine_is_completed() {
         let (_data, folders) = workspace();
         let at = |name: &str| folders.agent.join(name);
         let died_at: [&dyn Fn() -> PathBuf; 3] = [
@@ -171,15 +169,15 @@ mod tests {
             },
         ];
         for die in died_at {
-            let left = die();
+            let leftover = die();
             quarantine_tree(&folders).unwrap();
-            assert_eq!(names(&folders.tree()), ["file", "sub"], "{left:?}");
-            assert_eq!(names(&folders.agent), ["home", "tmp", "tree"], "{left:?}");
+            assert_eq!(names(&folders.tree()), ["file", "sub"], "{leftover:?}");
+            assert_eq!(names(&folders.agent), ["home", "tmp", "tree"], "{leftover:?}");
         }
     }
 
     #[tokio::test]
-    async fn who_outlived_its_session_has_no_hand_in_it_any_more() {
+    async fn a_process_that_outlives_its_session_cannot_write_to_the_tree() {
         if support().abi < REQUIRED_ABI {
             eprintln!("this kernel's Landlock is too old: nothing to try");
             return;
@@ -189,15 +187,15 @@ mod tests {
             ..Sandbox::default()
         };
         let (_data, folders) = workspace();
-        outlive(&sandbox, &folders, &folders.tree()).await;
+        check_survivor_is_locked_out(&sandbox, &folders, &folders.tree()).await;
         let (_data, folders) = workspace();
         if let Some(shared) = shared_path(&sandbox, &folders.agent, &folders.tree()) {
-            outlive(&sandbox, &folders, &shared).await;
+            check_survivor_is_locked_out(&sandbox, &folders, &shared).await;
         }
     }
 
-    /// Has a process that sees the tree by this path try to write before the tree is moved and after it.
-    async fn outlive(sandbox: &Sandbox, folders: &Folders, seen: &Path) {
+    /// Lets a process that sees the tree at `seen` try to write before and after the tree is moved.
+    async fn check_survivor_is_locked_out(sandbox: &Sandbox, folders: &Folders, seen: &Path) {
         let policy = Policy {
             read: ["/usr", "/bin", "/lib", "/lib64", "/etc"]
                 .map(PathBuf::from)

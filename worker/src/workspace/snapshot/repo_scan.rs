@@ -1,5 +1,5 @@
-//! What the commit that a session starts from holds: the repository's own knowledge, and which of the asked paths are there.
-//! All of it is read from git, none from the agent's folder.
+//! Scan of a session's start commit: the repository's knowledge files, and which of the requested paths
+//! exist. All of it is read from git, nothing from the agent's folder.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,24 +10,22 @@ use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::folder::Workspace;
 use crate::workspace::git::Git;
 use crate::workspace::git::address;
-use crate::workspace::publish::rebase::is_ancestor;
+use crate::workspace::publish::rebase::{exists, is_ancestor};
 
-/// Knowledge files that are read, how large each may be, and all together: they go in one message. Bytes.
+/// Limits of knowledge files, since they go in one message: their number, the size of one, and the total
+/// size. Bytes.
 const FILES: usize = 200;
 const FILE_BYTES: usize = 64 << 10;
 const ALL_BYTES: usize = 200 << 10;
-/// Most reported paths of each sort. With the files they stay far below the limit of a message.
+/// Most reported paths of each kind. With the files they stay far below the size limit of a message.
 const MAX_REPORTED_PATHS: usize = 300;
-/// Commits whose renames are followed one by one.
+/// Most commits whose renames are followed one by one.
 const COMMITS: usize = 1_000;
-/// Longest path that is told. Bytes.
+/// Longest path that is reported. Bytes.
 const PATH_BYTES: usize = 300;
 
 impl Workspace {
-    /// Scans the commit that the work started from, as `order` requests. `None` without a repository.
-    ///
-    /// # Errors
-    /// When git fails.
+    /// Scans the work's start commit as `order` requests. `None` without a repository.
     pub async fn scan_repository(&self, order: &RepoScanOrder) -> Result<Option<RepoScan>, WorkspaceError> {
         let (Some(git), Some(head)) = (self.git_of(), self.start()) else {
             return Ok(None);
@@ -56,16 +54,10 @@ impl Workspace {
     }
 }
 
-/// What was added, deleted and renamed since a commit that may not be here, or be another branch's. What only that branch has was deleted
-/// nowhere.
+/// Paths that were added, deleted and renamed since the commit `since`, which may be missing here or be on
+/// another branch. Paths that only that branch has don't count as deleted.
 async fn changed(git: &Git, since: &str, scan: &mut RepoScan) -> Result<(), GitError> {
-    let known = git
-        .run("cat-file")
-        .args(["-e", &format!("{since}^{{commit}}")])
-        .accept(&[0, 1, 128])
-        .output()
-        .await?;
-    if known.code != 0 {
+    if !exists(git, &format!("{since}^{{commit}}")).await? {
         return Ok(());
     }
     let changed = git
@@ -97,30 +89,30 @@ async fn changed(git: &Git, since: &str, scan: &mut RepoScan) -> Result<(), GitE
         }
     }
     if !added.is_empty() && !deleted.is_empty() {
-        let steps = steps(git, since, &scan.head).await?;
-        let now = followed(&steps);
+        let renames = renames_by_commit(git, since, &scan.head).await?;
+        let now = final_paths(&renames);
         let added_now: HashSet<&[u8]> = added.iter().copied().collect();
-        let mut there = HashSet::new();
+        let mut renamed_to = HashSet::new();
         deleted.retain(|path| match now.get(path).filter(|to| added_now.contains(**to)) {
             Some(to) => {
                 renamed(scan, path, to);
-                there.insert(*to);
+                renamed_to.insert(*to);
                 false
             }
             None => true,
         });
-        added.retain(|path| !there.contains(path));
+        added.retain(|path| !renamed_to.contains(path));
     }
-    added.into_iter().for_each(|path| tell(&mut scan.present, path));
+    added.into_iter().for_each(|path| report(&mut scan.present, path));
     if !deleted.is_empty() && is_ancestor(git, since, &scan.head).await? {
-        deleted.into_iter().for_each(|path| tell(&mut scan.deleted, path));
+        deleted.into_iter().for_each(|path| report(&mut scan.deleted, path));
     }
     Ok(())
 }
 
-/// The renames of each commit between two, oldest first, as git lists them: a file that was renamed and changed again and
-/// again is in the end too unlike what it was, but hardly from one commit to the next.
-async fn steps(git: &Git, since: &str, head: &str) -> Result<Vec<u8>, GitError> {
+/// The renames in each commit between both, oldest first, in git's format. After several changes a renamed
+/// file can differ too much from its origin, but rarely from one commit to the next.
+async fn renames_by_commit(git: &Git, since: &str, head: &str) -> Result<Vec<u8>, GitError> {
     let most = format!("--max-count={COMMITS}");
     let range = format!("{since}..{head}");
     let options = [
@@ -139,9 +131,9 @@ async fn steps(git: &Git, since: &str, head: &str) -> Result<Vec<u8>, GitError> 
     Ok(git.run("log").args(options).output().await?.stdout)
 }
 
-/// Where each file is in the end that the steps tell of, by where it was at first.
-fn followed(steps: &[u8]) -> HashMap<&[u8], &[u8]> {
-    let mut words = steps
+/// Maps the first path of each renamed file to its last.
+fn final_paths(renames: &[u8]) -> HashMap<&[u8], &[u8]> {
+    let mut words = renames
         .split(|byte| *byte == 0)
         .map(<[u8]>::trim_ascii_start)
         .filter(|word| !word.is_empty());
@@ -163,7 +155,7 @@ fn renamed(scan: &mut RepoScan, from: &[u8], to: &[u8]) {
     }
 }
 
-fn tell(paths: &mut Vec<String>, path: &[u8]) {
+fn report(paths: &mut Vec<String>, path: &[u8]) {
     if paths.len() < MAX_REPORTED_PATHS && path.len() <= PATH_BYTES {
         paths.push(lossy(path));
     }
@@ -173,7 +165,8 @@ fn lossy(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// A path is there as a file or a folder, or as the end of one: entries often name a file without its folders.
+/// Splits the requested paths into present and missing. A path is present as a file, a folder, or the end of
+/// a file's path: entries often name a file without its folders.
 async fn list_paths(git: &Git, paths: &[String], scan: &mut RepoScan) -> Result<(), GitError> {
     let listed = git
         .run("ls-tree")
@@ -192,7 +185,7 @@ async fn list_paths(git: &Git, paths: &[String], scan: &mut RepoScan) -> Result<
     Ok(())
 }
 
-/// Which of the asked paths are there: as a file, as a folder, or as the end of a file's path.
+/// The requested paths that exist as a file, a folder, or the end of a file's path.
 fn present<'a>(files: &[u8], asked: &HashSet<&'a [u8]>) -> HashSet<&'a [u8]> {
     let mut found = HashSet::new();
     for file in files.split(|byte| *byte == 0) {
@@ -226,20 +219,20 @@ async fn knowledge_ids(git: &Git, commit: &str) -> Result<HashMap<String, String
         .accept(&[0, 128])
         .output()
         .await?;
-    let mut held = HashMap::new();
+    let mut ids = HashMap::new();
     for line in listed.stdout.split(|byte| *byte == 0) {
         let line = String::from_utf8_lossy(line);
         if let Some((about, name)) = line.split_once('\t')
             && let Some(id) = about.split_whitespace().nth(2)
         {
-            held.insert(name.to_owned(), id.to_owned());
+            ids.insert(name.to_owned(), id.to_owned());
         }
     }
-    Ok(held)
+    Ok(ids)
 }
 
-/// The folder's Markdown files and those of its sub-folders; no links, nothing hidden. A path of this name that is no folder holds none. Of each it
-/// is told whether `base` has the same.
+/// The Markdown files of the folder and its subfolders, without links and hidden files; none if the path is
+/// no folder. Each file records whether `base` has the same version.
 async fn knowledge(git: &Git, tree: String, base: &str) -> Result<KnowledgeFolder, GitError> {
     let at_base = knowledge_ids(git, base).await?;
     let listed = git
@@ -293,13 +286,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_followed_through_all_their_names() {
+    fn renames_are_followed_through_several_commits() {
         let steps = b"R090\0a\0b\0R100\0x\0y\0\nR070\0b\0c\0R080\0y\0x\0";
-        let now = followed(steps);
+        let now = final_paths(steps);
         let of = |name: &str| now.get(name.as_bytes()).map(|now| String::from_utf8_lossy(now));
         assert_eq!(of("a").as_deref(), Some("c"));
         assert_eq!(of("x").as_deref(), Some("x"));
         assert_eq!(of("b"), None);
-        assert!(followed(b"").is_empty());
+        assert!(final_paths(b"").is_empty());
     }
 }

@@ -1,7 +1,8 @@
-//! Files that an agent took off the disk without deleting them: `git sparse-checkout` leaves only some folders there, and marks all
-//! else in its index. They are part of its work as they were at the start.
+//! Files that an agent took off the disk without deleting them: `git sparse-checkout` leaves only some
+//! folders on disk and marks all other files in the index. Such files stay in the work, unchanged since the
+//! start.
 //!
-//! The marks are read from its index as data, by the worker's own git and configuration.
+//! The worker's own git reads the marks from the agent's index as data.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -14,15 +15,16 @@ use ralph_shared::at_length::at_length;
 
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::Git;
+use crate::workspace::git::raw_diff::raw_changes;
 use crate::workspace::snapshot::force_added;
 
-/// Says in a list that a file was taken off the disk.
+/// Mark of a file that is not on disk.
 const MARK: &[u8] = b"S ";
 
-/// Brings those that the worker's index doesn't name any more, and `start` does, back into it.
+/// Restores them in the worker's index, if `start` has them and the index lost them.
 ///
 /// # Errors
-/// When git fails; what can't be read of an agent's index is left out.
+/// When git fails. An unreadable index of the agent is skipped.
 pub(in crate::workspace) async fn restore(git: &Git, start: &str) -> Result<(), GitError> {
     let (Some(tree), Some(index)) = (git.tree(), force_added::index_of(git)) else {
         return Ok(());
@@ -37,7 +39,7 @@ pub(in crate::workspace) async fn restore(git: &Git, start: &str) -> Result<(), 
     let listed = match listed(git, index).await {
         Ok(listed) => listed,
         Err(error) => {
-            tracing::info!(%error, "an agent's index can't be read");
+            tracing::info!(%error, "failed to read an agent's index");
             return Ok(());
         }
     };
@@ -45,7 +47,7 @@ pub(in crate::workspace) async fn restore(git: &Git, start: &str) -> Result<(), 
         let marks = Marks::read(&listed);
         let kept = gone
             .iter()
-            .filter(|(_, path)| marks.has(path) && is_off(tree, path));
+            .filter(|(_, path)| marks.has(path) && is_missing(tree, path));
         kept.flat_map(|(ids, path)| [ids, &b"\t"[..], path, b"\0"].concat())
             .collect()
     });
@@ -56,24 +58,24 @@ pub(in crate::workspace) async fn restore(git: &Git, start: &str) -> Result<(), 
     Ok(())
 }
 
-/// Settings with which git leaves folders in an index as they are.
-const AS_IT_IS: &[(&str, &str)] = &[
+/// Settings with which git keeps folder entries in an index unexpanded.
+const UNEXPANDED: &[(&str, &str)] = &[
     ("core.sparseCheckout", "true"),
     ("core.sparseCheckoutCone", "true"),
     ("index.sparse", "true"),
     ("sparse.expectFilesOutsideOfPatterns", "true"),
 ];
-/// What a sparse checkout of no folder has in it; without that file git doesn't.
+/// Patterns of a sparse checkout without any folder. Git needs this file to keep folder entries.
 const PATTERNS: &str = "/*\n!/*/\n";
 
-/// What an agent's index names, with a mark before each. An index may name whole folders; what is in them stands in the agent's
-/// commits, so it may not be known here. Then the folders are named.
+/// The entries of an agent's index, each after a mark. An index may have entries for whole folders, whose
+/// files are known only in the agent's commits, possibly missing here. Then the folders are listed.
 async fn listed(git: &Git, index: PathBuf) -> Result<Vec<u8>, WorkspaceError> {
     let list = || {
         git.run("ls-files")
             .args(["-z", "-t", "--cached", "--sparse"])
             .variable("GIT_INDEX_FILE", &index)
-            // What isn't there was made by the agent.
+            // The agent created missing objects, so no remote has them.
             .variable("GIT_NO_LAZY_FETCH", "1")
     };
     let listed = list().output().await?;
@@ -82,30 +84,23 @@ async fn listed(git: &Git, index: PathBuf) -> Result<Vec<u8>, WorkspaceError> {
     }
     let patterns = git.dir().join("info/sparse-checkout");
     fs::write(&patterns, PATTERNS).map_err(WorkspaceError::io("write", &patterns))?;
-    let settings = AS_IT_IS.iter();
+    let settings = UNEXPANDED.iter();
     let settings = settings.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     Ok(list().configured(settings.collect()).output().await?.stdout)
 }
 
-/// Reads `diff-index -z --raw`: what each file was (mode and object id, with a space between), and its path.
+/// Parses `diff-index -z --raw`: each file's old mode and object id, separated by a space, and its path.
 fn entries(raw: &[u8]) -> Vec<(Vec<u8>, &[u8])> {
-    let mut fields = raw.split(|byte| *byte == 0);
-    let mut found = Vec::new();
-    while let (Some(entry), Some(path)) = (fields.next(), fields.next()) {
-        let parts: Vec<&[u8]> = entry.split(|byte| *byte == b' ').collect();
-        if let [mode, _, id, ..] = parts[..] {
-            let mode = mode.strip_prefix(b":").unwrap_or(mode);
-            found.push(([mode, b" ", id].concat(), path));
-        }
-    }
-    found
+    raw_changes(raw)
+        .map(|change| ([change.old_mode, b" ", change.old].concat(), change.path))
+        .collect()
 }
 
-/// What an index marks: files, and whole folders, which end with a slash.
+/// Marked entries of an index: files, and whole folders with a trailing slash.
 struct Marks<'a>(HashSet<&'a [u8]>);
 
 impl<'a> Marks<'a> {
-    /// Reads `ls-files -z -t --sparse`.
+    /// Parses `ls-files -z -t --sparse`.
     fn read(listed: &'a [u8]) -> Self {
         let lines = listed.split(|byte| *byte == 0);
         Self(lines.filter_map(|line| line.strip_prefix(MARK)).collect())
@@ -118,8 +113,8 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// Whether nothing is on the disk where the file was, nor anything but folders in its way.
-fn is_off(tree: &Path, path: &[u8]) -> bool {
+/// Whether the file is missing on disk, with only folders on its path.
+fn is_missing(tree: &Path, path: &[u8]) -> bool {
     let mut place = PathBuf::from(tree);
     for part in Path::new(OsStr::from_bytes(path)) {
         place.push(part);
@@ -137,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_of_files_and_of_folders() {
+    fn marks_apply_to_files_and_folders() {
         let marks = Marks::read(b"H a/b\0S c/d\0S e/\0");
         let rows = [
             ("a/b", false),
@@ -152,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_way_of_a_file_is_no_absence() {
+    fn an_occupied_path_is_not_missing() {
         let tree = tempfile::tempdir().unwrap();
         fs::create_dir(tree.path().join("folder")).unwrap();
         fs::write(tree.path().join("file"), "").unwrap();
@@ -165,12 +160,12 @@ mod tests {
             ("link", false),
         ];
         for (path, expected) in rows {
-            assert_eq!(is_off(tree.path(), path.as_bytes()), expected, "{path}");
+            assert_eq!(is_missing(tree.path(), path.as_bytes()), expected, "{path}");
         }
     }
 
     #[test]
-    fn what_a_file_was_is_read_with_any_name() {
+    fn raw_entries_are_parsed_with_any_file_name() {
         let raw = b":100644 000000 a1 00 D\0a\nb \xff\0";
         assert_eq!(entries(raw), [(b"100644 a1".to_vec(), &b"a\nb \xff"[..])]);
     }

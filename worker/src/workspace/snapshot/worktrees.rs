@@ -1,6 +1,6 @@
-//! Further work trees of its clone that an agent made inside its tree (`git worktree add`): each is a copy of the repository, and no
-//! part of the attempt. So they are moved into the worker's folder before git looks at the tree. What is committed in them is a stray
-//! like any other; what isn't becomes one.
+//! Additional work trees that an agent created inside its tree (`git worktree add`). Each is a copy of the
+//! repository and no part of the attempt, so it is moved into the worker's folder before git sees the tree.
+//! Its commits are handled as orphan commits. Uncommitted changes become an orphan commit.
 //!
 //! ```text
 //! tree/PATH/.git ─► tree/.git/worktrees/NAME      tree/PATH is moved to linked/NAME
@@ -17,26 +17,23 @@ use crate::workspace::paths::{inside, lexical};
 use crate::workspace::record::{self, Folders};
 use crate::workspace::{git::address, publish::rebase};
 
-/// Where an agent's clone lists them.
+/// Folder of an agent's clone with its list of work trees.
 const LIST: &str = ".git/worktrees";
-/// How many are looked at.
-const MOST: usize = 1_000;
+/// Most work trees that are handled.
+const MAX_WORKTREES: usize = 1_000;
 
 /// A work tree that was moved out of the session's tree.
 #[derive(Debug)]
 pub(in crate::workspace) struct MovedWorktree {
-    /// Where it was, from the tree's root; lossily as UTF-8.
+    /// The original path, relative to the tree, lossily as UTF-8.
     pub path: String,
-    /// What its `HEAD` says: a commit, or `ref: ` and a name.
+    /// Contents of its `HEAD`: a commit, or `ref: ` and a name.
     pub head: String,
     place: PathBuf,
 }
 
-/// Moves them away.
-///
-/// # Errors
-/// When the disk refuses it.
-pub(in crate::workspace) fn take_away(folders: &Folders) -> Result<(), WorkspaceError> {
+/// Moves additional work trees out of the tree.
+pub(in crate::workspace) fn move_worktrees_away(folders: &Folders) -> Result<(), WorkspaceError> {
     let tree = folders.tree();
     let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
     for list in listed(&tree) {
@@ -46,7 +43,7 @@ pub(in crate::workspace) fn take_away(folders: &Folders) -> Result<(), Workspace
             found.push((path, folders.worktrees().join(name)));
         }
     }
-    // The inner ones first.
+    // Inner work trees first.
     found.sort();
     for (path, place) in found.into_iter().rev() {
         let Some(folder) = inside(&tree, &path) else {
@@ -58,12 +55,12 @@ pub(in crate::workspace) fn take_away(folders: &Folders) -> Result<(), Workspace
             .and_then(|()| modes::open_folder(&folder))
             .and_then(|()| fs::rename(&folder, &place))
             .map_err(WorkspaceError::io("move away", &folder))?;
-        tracing::info!(path = %path.display(), "a further work tree is no part of the work");
+        tracing::info!(path = %path.display(), "moved an additional work tree out of the work");
     }
     Ok(())
 }
 
-/// Those that were moved away, by now or earlier.
+/// The work trees that this or an earlier call moved away.
 pub(in crate::workspace) fn of(folders: &Folders) -> Vec<MovedWorktree> {
     let tree = folders.tree();
     let lists = listed(&tree).into_iter().filter_map(|list| {
@@ -79,29 +76,25 @@ pub(in crate::workspace) fn of(folders: &Folders) -> Vec<MovedWorktree> {
 }
 
 impl MovedWorktree {
-    /// The branch that is checked out in it.
     pub(in crate::workspace) fn branch(&self) -> Option<&str> {
         self.head.strip_prefix("ref: refs/heads/")
     }
 
-    /// The commit that is checked out in it on no branch. Hex object id.
+    /// The checked-out commit when no branch is checked out. Hex object id.
     pub(in crate::workspace) fn detached(&self) -> Option<&str> {
         Some(self.head.as_str()).filter(|head| address::is_object_id(head))
     }
 
-    /// Commits what isn't committed in it, onto `parent`; `None` when there is nothing. `git` has the objects of the agent's clone, and
-    /// an index that nobody needs.
-    ///
-    /// # Errors
-    /// When git fails.
+    /// Commits uncommitted changes onto `parent`; `None` when there are none. `git` has the objects of the
+    /// agent's clone and an index for temporary use.
     pub(in crate::workspace) async fn commit(
         &self,
         git: &Git,
         parent: &str,
     ) -> Result<Option<String>, WorkspaceError> {
         modes::open_up(&self.place)
-            .and_then(|()| modes::remove_odd_rules(&self.place).map(drop))
-            .map_err(WorkspaceError::io("look into", &self.place))?;
+            .and_then(|()| modes::remove_blocking_rules(&self.place).map(drop))
+            .map_err(WorkspaceError::io("change modes in", &self.place))?;
         let git = git.at(git.dir().to_owned()).with_tree(self.place.clone());
         git.run("read-tree").args(["--reset", parent]).output().await?;
         git.run("add").args(["-A", "."]).output().await?;
@@ -110,7 +103,7 @@ impl MovedWorktree {
             return Ok(None);
         }
         let date = git.run("show").args(["-s", "--format=%cI", parent]).output();
-        // The same each time, so that what is pushed already is found there.
+        // A fixed date gives the same commit each time, so that an earlier push is recognised.
         let date = date.await?.word();
         let author = commit::author(&git);
         let made = git
@@ -127,24 +120,24 @@ impl MovedWorktree {
     }
 }
 
-/// The folders in which a clone keeps what it knows of its further work trees.
+/// The clone's administrative folders of additional work trees.
 fn listed(tree: &Path) -> Vec<PathBuf> {
     let list = inside(tree, Path::new(LIST)).and_then(|list| fs::read_dir(list).ok());
-    let entries = list.into_iter().flatten().flatten().take(MOST);
+    let entries = list.into_iter().flatten().flatten().take(MAX_WORKTREES);
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
     folders.sort();
     folders
 }
 
-/// Where a work tree is, from the root of the tree, if it is in there.
+/// The path of a work tree inside the tree, relative to its root.
 fn path_of(tree: &Path, list: &Path) -> Option<PathBuf> {
     let dir = below(tree, &list.join(read(&list.join("gitdir"))?.trim()))?;
     let path = dir.parent()?;
     (dir.ends_with(".git") && !path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
-/// Whether what lies there is a work tree of the tree's own clone.
+/// Whether the folder is a work tree of the tree's own clone.
 fn leads_back(tree: &Path, path: &Path) -> bool {
     let dir = inside(tree, path).and_then(|folder| {
         let place = read(&folder.join(".git"))?;
@@ -153,7 +146,7 @@ fn leads_back(tree: &Path, path: &Path) -> bool {
     dir.is_some_and(|dir| dir.parent() == Some(Path::new(LIST)))
 }
 
-/// A path of an agent's from the root of the tree, which git may know by another name; no link is followed in it.
+/// Makes an agent's path relative to the tree's root, for either name of that root. Follows no links.
 fn below(tree: &Path, path: &Path) -> Option<PathBuf> {
     let path = lexical(path);
     let known = tree.canonicalize().ok();

@@ -1,27 +1,27 @@
-//! Reads what `git diff-tree -p` prints.
+//! Parser for the output of `git diff-tree -p`.
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::workspace::snapshot::weakened) struct FileDiff {
-    /// Its path before; `None` when it is new.
+    /// The old path; `None` for a new file.
     pub old: Option<String>,
-    /// Its path after; `None` when it is deleted.
+    /// The new path; `None` for a deleted file.
     pub new: Option<String>,
     pub removed: Vec<String>,
     pub added: Vec<String>,
-    /// Lines that stayed, and what git names as a hunk's surroundings.
+    /// Unchanged lines, and the context that git shows in a hunk's header.
     pub around: Vec<String>,
-    /// Git says only that it differs.
+    /// Whether git reports only that the file differs.
     pub hidden: bool,
 }
 
-/// Lines of a hunk that are still to come, by side.
+/// Lines of a hunk that still follow, by side.
 #[derive(Default)]
 struct RemainingLines {
     old: usize,
     new: usize,
 }
 
-/// The files of a diff, whose end may be missing, as far as its first `most` lines tell of them; whether there are more.
+/// The files in the first `most` lines of a diff, whose end may be cut off; and whether there are more lines.
 pub(in crate::workspace::snapshot::weakened) fn files(diff: &[u8], most: usize) -> (Vec<FileDiff>, bool) {
     let mut files: Vec<FileDiff> = Vec::new();
     let mut left = RemainingLines::default();
@@ -94,7 +94,7 @@ fn head(file: &mut FileDiff, left: &mut RemainingLines, line: &str) {
     }
 }
 
-/// How many lines `-12,3` tells of.
+/// The number of lines in a range such as `-12,3`.
 fn count(range: &str) -> usize {
     match range.split_once(',') {
         Some((_, count)) => count.parse().unwrap_or(0),
@@ -102,7 +102,7 @@ fn count(range: &str) -> usize {
     }
 }
 
-/// The path of `a/PATH b/PATH`; `None` when they differ, as with a rename, which names them again.
+/// The path of `a/PATH b/PATH`; `None` when both differ, as in a rename, which has lines of its own for them.
 fn same_name(names: &str) -> Option<String> {
     if let Some(quoted) = names.strip_prefix('"') {
         let end = quoted.find("\" ")? + 2;
@@ -112,15 +112,15 @@ fn same_name(names: &str) -> Option<String> {
     (names.get(middle..=middle)? == " ").then(|| side(&names[..middle]))?
 }
 
-/// A path behind `a/` or `b/`; `None` for `/dev/null`.
+/// A path after `a/` or `b/`; `None` for `/dev/null`.
 fn side(path: &str) -> Option<String> {
-    // Git ends names with blanks in them by a tab.
+    // Git appends a tab to names with blanks.
     let path = name(path.strip_suffix('\t').unwrap_or(path));
     let path = path.strip_prefix("a/").or_else(|| path.strip_prefix("b/"))?;
     Some(path.to_owned())
 }
 
-/// A name as git prints it: in quotes and with escapes if it needs them.
+/// Decodes a name that git prints, with quotes and escapes if necessary.
 fn name(quoted: &str) -> String {
     let Some(inner) = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return quoted.to_owned();
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_however_git_writes_them() {
+    fn quoted_and_renamed_paths_are_parsed() {
         for (line, old, new) in [
             (
                 "diff --git a/x y.rs b/x y.rs\ndeleted file mode 100644\n",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_look_like_heads_are_lines() {
+    fn content_lines_that_look_like_headers_are_content() {
         let diff = "diff --git a/q.sql b/q.sql\n--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,2 @@ select\n--- one\n+++ two\n three\n\
                     \\ No newline at end of file\ndiff --git a/p b/p\nBinary files a/p and b/p differ\n";
         let files = files(diff.as_bytes(), 100).0;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read() {
+    fn malformed_diffs_do_not_panic() {
         for diff in [
             &b""[..],
             b"@@ -1 +1 @@\n-x",

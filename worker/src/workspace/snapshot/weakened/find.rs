@@ -1,4 +1,4 @@
-//! What of a diff to tell whoever judges it.
+//! Findings in a diff for the verifier.
 
 use std::collections::HashMap;
 
@@ -7,28 +7,27 @@ use ralph_shared::wire::{TestChange, TestChangeKind};
 use super::diff::{FileDiff, files};
 use super::marks;
 
-/// How many findings are told.
+/// Most findings in a report.
 const FINDINGS: usize = 30;
-/// How many lines of each.
+/// Most lines per finding.
 const LINES: usize = 10;
-/// Longest line that is kept whole; what is shown of it is cut once it is redacted. Bytes.
+/// Longest line that is kept whole. The line is shortened for display only after its redaction. Bytes.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// Lines of a diff that are scanned; each costs some 100 bytes of memory, however short it is.
+/// Most scanned lines of a diff; each takes about 100 bytes of memory, however short it is.
 const MAX_SCANNED_LINES: usize = 500_000;
 
-/// What became weaker.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::workspace) struct WeakenedTests {
-    /// The gravest first, of each kind in the order of the diff.
+    /// The most serious kind first; within a kind in the order of the diff.
     pub tests: Vec<TestChange>,
-    /// How many more there are.
+    /// Number of further findings.
     pub more: u32,
-    /// The diff has more lines than were looked through.
+    /// Whether the diff has more lines than were scanned.
     pub unread: bool,
 }
 
-/// Looks through what `git diff-tree -p` prints. A line that only moved, to wherever tests are, is not told of. `gate` are
+/// Scans the output of `git diff-tree -p`. A line that only moved to another test is no finding. `gate` holds
 /// the commands of the gate.
 pub(in crate::workspace) fn weakened(diff: &[u8], gate: &[String]) -> WeakenedTests {
     let (files, unread) = files(diff, MAX_SCANNED_LINES);
@@ -47,7 +46,7 @@ pub(in crate::workspace) fn weakened(diff: &[u8], gate: &[String]) -> WeakenedTe
     }
 }
 
-/// Lines that were added to tests, by how often.
+/// Lines added to tests, with their counts.
 struct Moved(HashMap<String, usize>);
 
 impl Moved {
@@ -67,7 +66,7 @@ impl Moved {
         Self(lines)
     }
 
-    /// Whether a removed line was added elsewhere. Each that was added counts once.
+    /// Whether a removed line was added elsewhere. Each added line counts once.
     fn take(&mut self, line: &str) -> bool {
         match self.0.get_mut(line.trim()) {
             Some(left) if *left > 0 => {
@@ -91,7 +90,7 @@ fn of_file(file: &FileDiff, moved: &mut Moved, gate: &[String]) -> Vec<TestChang
             .chain(&file.around)
             .any(|line| marks::declares(line));
     let mut found: Vec<TestChange> = of_settings(file, gate).into_iter().collect();
-    let mut tell = |kind, lines: Vec<&String>| {
+    let mut report = |kind, lines: Vec<&String>| {
         if !lines.is_empty() || matches!(kind, TestChangeKind::FileDeleted | TestChangeKind::Hidden) {
             found.push(change(path, kind, &lines));
         }
@@ -109,28 +108,28 @@ fn of_file(file: &FileDiff, moved: &mut Moved, gate: &[String]) -> Vec<TestChang
         let (tests, rest): (Vec<_>, Vec<_>) = gone.into_iter().partition(|line| marks::declares(line));
         let (assertions, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|line| marks::asserts(line));
         if !stays {
-            tell(
+            report(
                 TestChangeKind::FileDeleted,
                 tests.into_iter().chain(assertions).collect(),
             );
         } else {
-            tell(TestChangeKind::TestsRemoved, tests);
-            tell(TestChangeKind::AssertionsRemoved, assertions);
+            report(TestChangeKind::TestsRemoved, tests);
+            report(TestChangeKind::AssertionsRemoved, assertions);
             if by_name {
-                tell(TestChangeKind::LinesRemoved, rest);
+                report(TestChangeKind::LinesRemoved, rest);
             }
         }
         if file.hidden && by_name && stays {
-            tell(TestChangeKind::Hidden, Vec::new());
+            report(TestChangeKind::Hidden, Vec::new());
         }
     }
     if let Some(new) = file.new.as_deref().filter(|new| !marks::is_prose(new)) {
-        tell(TestChangeKind::Skipped, skipped(file, marks::is_test_path(new)));
+        report(TestChangeKind::Skipped, skipped(file, marks::is_test_path(new)));
     }
     found
 }
 
-/// Whether the file says which tests run, or how they are checked.
+/// Whether the file decides which tests run or how they are checked.
 fn of_settings(file: &FileDiff, gate: &[String]) -> Option<TestChange> {
     let names = || [&file.new, &file.old].into_iter().flatten();
     if let Some(configuration) = names().find(|name| marks::configures(name)) {
@@ -138,13 +137,13 @@ fn of_settings(file: &FileDiff, gate: &[String]) -> Option<TestChange> {
         return Some(change(configuration, TestChangeKind::Configuration, &added));
     }
     let decides = names().find(|name| marks::decides_checks(name) || is_named_by(gate, name))?;
-    // Lines of a lock file say nothing to whoever reads them.
+    // Lines of a lock file mean nothing to a reader.
     let added = file.added.iter().filter(|_| !marks::is_lock_file(decides));
     let added: Vec<&String> = added.collect();
     Some(change(decides, TestChangeKind::Checks, &added))
 }
 
-/// The added lines that skip tests, but for those that stood there before.
+/// The added lines that skip tests, except for lines that existed before.
 fn skipped(file: &FileDiff, in_tests: bool) -> Vec<&String> {
     let mut before: HashMap<&str, usize> = HashMap::new();
     for line in &file.removed {
@@ -161,7 +160,7 @@ fn skipped(file: &FileDiff, in_tests: bool) -> Vec<&String> {
     skipped.collect()
 }
 
-/// Whether a command names the file, as a word of its own or in quotes.
+/// Whether a command contains the path as a word or in quotes.
 fn is_named_by(commands: &[String], path: &str) -> bool {
     let ends = |c: char| c.is_whitespace() || "'\"`;&|()<>=,".contains(c);
     commands
@@ -191,7 +190,7 @@ mod tests {
     use super::*;
 
     /// `KIND PATH: LINE | LINE` of each finding.
-    fn told(diff: &str) -> Vec<String> {
+    fn reported(diff: &str) -> Vec<String> {
         let found = weakened(diff.as_bytes(), &[]);
         let one = |change: &TestChange| {
             format!(
@@ -211,15 +210,15 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_weaken_a_test_is_told_with_its_lines() {
+    fn each_way_to_weaken_a_test_is_reported_with_its_lines() {
         let deleted = "diff --git a/tests/a.rs b/tests/a.rs\ndeleted file mode 100644\n--- a/tests/a.rs\n+++ /dev/null\n\
                        @@ -1,4 +0,0 @@\n-#[test]\n-fn a() {\n-    assert!(true);\n-}\n";
         assert_eq!(
-            told(deleted),
+            reported(deleted),
             ["test file deleted tests/a.rs: #[test] | assert!(true);"]
         );
         let moved_out = "diff --git a/a_test.go b/a.go.off\nsimilarity index 100%\nrename from a_test.go\nrename to a.go.off\n";
-        assert_eq!(told(moved_out), ["test file deleted a_test.go: "]);
+        assert_eq!(reported(moved_out), ["test file deleted a_test.go: "]);
         for (path, lines, expected) in [
             (
                 "src/a.rs",
@@ -283,14 +282,14 @@ mod tests {
                 vec!["configures what Ralph itself runs and confines .ralph.toml: sandbox = \"none\""],
             ),
         ] {
-            assert_eq!(told(&diff(path, lines)), expected, "{lines}");
+            assert_eq!(reported(&diff(path, lines)), expected, "{lines}");
         }
         let hidden = "diff --git a/tests/a.rs b/tests/a.rs\nindex 1..2 100644\nBinary files a/tests/a.rs and b/tests/a.rs differ\n";
-        assert_eq!(told(hidden), ["changed, but git doesn't show how tests/a.rs: "]);
+        assert_eq!(reported(hidden), ["changed, but git doesn't show how tests/a.rs: "]);
     }
 
     #[test]
-    fn ordinary_work_is_not_told_of() {
+    fn ordinary_work_has_no_findings() {
         for (path, lines) in [
             ("src/a.rs", "-    let a = 1;\n+    let a = 2;\n"),
             ("src/a.rs", "-    assert!(a < LIMIT);\n+    check(a);\n"),
@@ -300,12 +299,12 @@ mod tests {
             ("README.md", "+Mark slow ones `#[ignore]`.\n"),
             ("src/a.ts", "-items.skip(1)\n+exit(1)\n"),
         ] {
-            assert_eq!(told(&diff(path, lines)), [""; 0], "{path}: {lines}");
+            assert_eq!(reported(&diff(path, lines)), [""; 0], "{path}: {lines}");
         }
     }
 
     #[test]
-    fn a_test_that_moved_to_another_test_file_is_not_gone() {
+    fn a_test_moved_to_another_test_file_is_no_finding() {
         let out = diff(
             "tests/a.rs",
             " use x;\n-#[test]\n-fn a() {\n-    assert!(a());\n-}\n",
@@ -314,10 +313,10 @@ mod tests {
             "tests/b.rs",
             " use x;\n+#[test]\n+fn a() {\n+    assert!(a());\n+}\n",
         );
-        assert_eq!(told(&format!("{out}{into}")), [""; 0]);
+        assert_eq!(reported(&format!("{out}{into}")), [""; 0]);
         let elsewhere = diff("src/notes.rs", " use x;\n+    assert!(a());\n");
         assert_eq!(
-            told(&format!("{out}{elsewhere}")),
+            reported(&format!("{out}{elsewhere}")),
             [
                 "tests removed tests/a.rs: #[test]",
                 "assertions removed tests/a.rs: assert!(a());",
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_bounded() {
+    fn findings_and_their_lines_are_limited() {
         let many: String = (0..100)
             .map(|n| diff(&format!("tests/t{n}.rs"), "-    assert!(a);\n"))
             .collect();
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn millions_of_short_lines_are_no_more_work_than_many() {
+    fn the_number_of_scanned_lines_is_limited() {
         let lines = "-#[ignore]\n".repeat(MAX_SCANNED_LINES) + &"+#[ignore]\n".repeat(MAX_SCANNED_LINES);
         let found = weakened(diff("tests/a.rs", &lines).as_bytes(), &[]);
         assert!(found.unread);

@@ -1,5 +1,5 @@
-//! What tests look like in the languages that agents write most, by the words on a line. Where a language is unknown nothing
-//! is found; where a word is used otherwise, too much: both are said of the whole report.
+//! Patterns of tests in the languages that agents write most, by the words on a line. In an unknown language
+//! nothing is found, and a word with another meaning gives a false finding; the report mentions both.
 
 /// Folders that hold tests.
 const FOLDERS: &[&str] = &[
@@ -16,7 +16,6 @@ const FOLDERS: &[&str] = &[
     "snapshots",
 ];
 
-/// What begins a test.
 const DECLARATIONS: &[&str] = &[
     "#[test]",
     "#[tokio::test",
@@ -65,7 +64,6 @@ const DECLARATIONS: &[&str] = &[
     "deftest",
 ];
 
-/// What asserts something.
 const ASSERTIONS: &[&str] = &[
     "assert",
     "Assert",
@@ -96,7 +94,7 @@ const ASSERTIONS: &[&str] = &[
     "cmp_ok",
 ];
 
-/// What skips a test, or all others, wherever it stands.
+/// Words that skip a test, or all others, anywhere on a line.
 const SKIPS: &[&str] = &[
     "#[ignore",
     "it.skip",
@@ -155,7 +153,7 @@ const SKIPS: &[&str] = &[
     "-Dmaven.test.skip",
 ];
 
-/// What skips a test where it begins a line of a file that is known to hold tests: elsewhere the words mean something else.
+/// Words that skip a test at the start of a line in a test file. Elsewhere they have other meanings.
 const SKIPS_IN_TESTS: &[&str] = &[
     "skip ",
     "skip(",
@@ -166,15 +164,15 @@ const SKIPS_IN_TESTS: &[&str] = &[
     "#if 0",
 ];
 
-/// Files for people, which may name all of these.
+/// Extensions of files for people, which may mention any of these words.
 const PROSE: &[&str] = &["md", "rst", "txt", "adoc", "org"];
 
-/// Whether a file is Ralph's configuration, which programs find by its name in whatever folder they are started in.
+/// Whether a file is Ralph's configuration, which programs find by name in their current folder.
 pub(in crate::workspace::snapshot::weakened) fn configures(path: &str) -> bool {
     path.rsplit('/').next() == Some(".ralph.toml")
 }
 
-/// Files, by name in small letters, that decide what a gate runs, what is built, or what agents are told.
+/// Lower-case names of files that decide what a gate runs, what is built, or what agents are told.
 const DECIDING: &[&str] = &[
     "makefile",
     "gnumakefile",
@@ -199,7 +197,7 @@ const DECIDING: &[&str] = &[
     "copilot-instructions.md",
 ];
 
-/// Folders, by name, of which every file does.
+/// Folders whose files all decide that.
 const DECIDING_FOLDERS: &[&str] = &[
     ".github/workflows",
     ".github/actions",
@@ -212,7 +210,7 @@ const DECIDING_FOLDERS: &[&str] = &[
     ".cursor",
 ];
 
-/// Files that say which versions are built and run.
+/// Files that fix the versions of dependencies.
 const LOCK_FILES: &[&str] = &[
     "cargo.lock",
     "package-lock.json",
@@ -241,13 +239,13 @@ pub(in crate::workspace::snapshot::weakened) fn decides_checks(path: &str) -> bo
             .any(|known| folder.contains(&format!("/{known}/")))
 }
 
-/// Whether a file says which versions are built and run.
+/// Whether a file fixes the versions of dependencies.
 pub(in crate::workspace::snapshot::weakened) fn is_lock_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     LOCK_FILES.contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// Whether a path's name says that it holds tests.
+/// Whether a path is a test's by its name.
 pub(in crate::workspace::snapshot::weakened) fn is_test_path(path: &str) -> bool {
     let (folders, file) = path.rsplit_once('/').unwrap_or(("", path));
     if folders
@@ -289,23 +287,22 @@ pub(in crate::workspace::snapshot::weakened) fn is_prose(path: &str) -> bool {
         .is_some_and(|(_, end)| PROSE.contains(&end.to_ascii_lowercase().as_str()))
 }
 
-/// Whether a line begins a test, or a group of tests.
+/// Whether a line starts a test or a group of tests.
 pub(in crate::workspace::snapshot::weakened) fn declares(line: &str) -> bool {
     !is_comment(line) && has_any(line, DECLARATIONS)
 }
 
-/// Whether a line asserts something.
 pub(in crate::workspace::snapshot::weakened) fn asserts(line: &str) -> bool {
     !is_comment(line) && has_any(line, ASSERTIONS)
 }
 
-/// Whether a line skips tests; `in_tests` when its file is known to hold tests.
+/// Whether a line skips tests; `in_tests` for a line of a test file.
 pub(in crate::workspace::snapshot::weakened) fn skips(line: &str, in_tests: bool) -> bool {
     let begins = |mark: &&str| line.trim_start().starts_with(*mark);
     !is_comment(line) && (has_any(line, SKIPS) || (in_tests && SKIPS_IN_TESTS.iter().any(begins)))
 }
 
-/// Whether a line says nothing to a machine: a comment, or brackets alone.
+/// Whether a line is only a comment or punctuation.
 pub(in crate::workspace::snapshot::weakened) fn is_empty(line: &str) -> bool {
     is_comment(line) || !line.contains(char::is_alphanumeric)
 }
@@ -321,7 +318,8 @@ fn is_comment(line: &str) -> bool {
         .any(|mark| line.starts_with(mark))
 }
 
-/// Whether one of `marks` stands on the line where a word begins. Rust's `.expect(` of a `Result` is no assertion.
+/// Whether the line contains one of `marks` at the start of a word. Rust's `.expect(` of a `Result` is no
+/// assertion.
 fn has_any(line: &str, marks: &[&str]) -> bool {
     marks.iter().any(|mark| {
         line.match_indices(mark).any(|(at, _)| {
@@ -337,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_files_are_known_by_their_names() {
+    fn test_files_are_recognised_by_name() {
         for path in [
             "tests/a.rs",
             "src/test_a.py",
@@ -371,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_are_known_in_many_languages() {
+    fn skips_are_recognised_in_many_languages() {
         for line in [
             "#[ignore]",
             "    #[ignore = \"slow\"]",
@@ -409,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn assertions_are_told_from_other_lines() {
+    fn assertions_are_distinguished_from_other_lines() {
         for line in [
             "assert_eq!(a, b);",
             "assert a == 1",

@@ -1,12 +1,12 @@
-//! What became weaker in tests, read from a diff: files and tests that are gone, tests that are skipped, assertions that are
-//! gone; and before all of that, what changed of Ralph's own configuration. Decided from lines alone, so that it holds for any
-//! language; a report for whoever judges, not a verdict.
+//! Weakened tests in a diff: deleted test files and tests, skipped tests, and removed assertions; and,
+//! reported first, changes of Ralph's own configuration. Decided from single lines, so that it works for any
+//! language. It is a report for the verifier, not a verdict.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! | --- | --- |
 //! | `diff` | a unified diff as files with lines |
-//! | `marks` | what tests, assertions and skips look like |
-//! | `find` | what of it to tell |
+//! | `marks` | patterns of tests, assertions and skips |
+//! | `find` | selection of findings |
 
 mod diff;
 mod find;
