@@ -1,4 +1,5 @@
-//! Dispatches that change branches: an integration, or what a person or the feature's end asks for.
+//! Dispatches that change branches: an integration, or a git operation requested by a person or the feature's
+//! end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use super::folder;
 use crate::instance::Instance;
 use crate::workspace::Decision;
 
-/// Tries to get an answer on a decision before it is left to whoever resumes it.
+/// How often to request a decision before it is left to the worker that resumes it.
 const DECIDE_TRIES: u32 = 12;
-/// Between two of them.
+/// Pause between two requests.
 const DECIDE_PAUSE: Duration = Duration::from_millis(500);
 
 type End = watch::Receiver<Option<EndReason>>;
@@ -84,7 +85,8 @@ fn asking(
     }
 }
 
-/// Requests the decision on a push until there is one; out of contact nothing is integrated.
+/// Requests the decision on a push until there is one. Without contact to the coordinator nothing is
+/// integrated.
 async fn request_decision(instance: &Instance, dispatch: DispatchId, decided: &Decided) -> Decision {
     let request = DecideRequest {
         dispatch,

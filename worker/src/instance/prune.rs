@@ -1,6 +1,5 @@
-//! Asks from time to time, and when told to, which attempt refs may go from their remotes, and removes them, or which are among branches,
-//! and moves them; and removes what was kept of
-//! sessions without a repository, when its time is over.
+//! Asks the coordinator, from time to time and on order, which attempt refs to delete from their remotes or
+//! to move out of the branches. Also deletes expired files of sessions without a repository.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +8,14 @@ use ralph_shared::wire::{PruneAnswer, PruneRequest, Pruned};
 
 use crate::instance::Instance;
 
-/// How often a worker asks that nobody told to.
+/// Pause between requests without an order.
 const EVERY: Duration = Duration::from_secs(10 * 60);
-/// Of how many sessions the protocol's lines are kept.
+/// How many sessions' protocol logs are kept.
 const PROTOCOL_LOGS: usize = 100;
-/// Answers that one round follows, so that it ends.
+/// Most answers handled in one round, so that it ends.
 const MAX_ANSWERS: usize = 1_000;
 
-/// Goes on until the worker drains.
+/// Runs until the worker drains.
 pub async fn run(instance: Arc<Instance>) {
     loop {
         instance.workspaces.delete_expired().await;
@@ -48,7 +47,7 @@ async fn round(instance: &Instance) {
             Err(error) => {
                 tracing::debug!(
                     error = format!("{error:#}"),
-                    "nobody says what may be pruned; asked again later"
+                    "no answer about refs to prune; asking again later"
                 );
                 return;
             }

@@ -1,5 +1,5 @@
-//! The conversation with a running agent: one step waits for one event, everything that happens passes through it.
-//! What is said when, [`crate::session::script`] knows.
+//! The conversation with a running agent. Each step waits for one event and handles it.
+//! [`crate::session::script`] decides what to send when.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -26,24 +26,25 @@ use crate::session::redaction::Redactor;
 use crate::session::transcript::record::Record;
 use crate::session::unavailable;
 
-/// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
+/// Longest wait for an agent's last output before its exit, and for the exit of an agent that closed its
+/// pipes.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Number of checks for refusals within the refusal timeout.
 const REFUSAL_CHECKS: u32 = 5;
 
-/// How much earlier than what the agent says its standard error may be read.
+/// How much earlier than a message its matching line on standard error may have been read.
 const STDERR_SLACK: Duration = Duration::from_secs(1);
 
 pub struct Conversation<'a> {
     agent: &'a mut Agent,
     record: &'a mut Record,
     lines: Lines<ChildStdout>,
-    /// What sends and what serves; gone once the agent's input is closed.
+    /// The sending side; `None` once the agent's input is closed.
     voice: Option<Voice>,
     end: watch::Receiver<Option<EndReason>>,
-    /// Whether anybody can still tell us to end.
-    told: bool,
+    /// Whether the sender of end requests is still alive.
+    end_sender_alive: bool,
     limits: SessionLimits,
     started: Instant,
     heard: Instant,
@@ -51,68 +52,65 @@ pub struct Conversation<'a> {
     next_id: u64,
     output_open: bool,
     input_open: bool,
-    /// When it is next looked whether the agent's provider refuses it again and again; `None` where that is left alone.
+    /// Time of the next check for repeated refusals by the agent's provider; `None` disables the check.
     next_look: Option<Instant>,
-    /// Whether the session filled the disk.
     disk: watch::Receiver<bool>,
-    /// People for whom it may wait: its clocks stand still meanwhile.
+    /// People whom the session may wait for. Its clocks stop meanwhile.
     people: Option<People>,
-    /// When the rest of a broken conversation is given up.
+    /// Deadline for the rest of a broken conversation.
     broken: Option<Instant>,
-    /// What was told again of an earlier session. Bytes.
+    /// Output replayed from an earlier session. Bytes.
     replayed_bytes: u64,
-    /// How much had come before the agent began to tell an earlier session again, while it does. Bytes.
+    /// Total output when the current replay began; `None` outside a replay. Bytes.
     replay_from: Option<u64>,
 }
 
-/// What speaks to the agent.
+/// The parts that talk to the agent.
 pub struct Voice {
-    /// What sends.
+    /// Sends.
     pub outbox: Outbox,
-    /// What answers.
+    /// Answers the agent's requests.
     pub desk: Desk,
-    /// A second handle on the agent's input, which tells when the agent closes it.
+    /// A second handle on the agent's input. It reports when the agent closes that pipe.
     pub probe: pipe::Sender,
 }
 
-/// An agent's response to a request.
 pub type RpcResult = Result<Value, RpcError>;
 
-/// Why the conversation can't go on.
+/// Why a conversation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// Somebody requested the end.
     EndRequested(EndReason),
     Limit(SessionLimit),
     /// The agent's process is gone.
     Exited(ExitStatus),
     /// The agent lives, but closed a pipe.
     Closed {
-        /// Whether it was the one that it reads from.
+        /// Whether it is the pipe that the agent reads from.
         input: bool,
     },
-    /// The agent gets nowhere, and says again and again that its provider refuses it.
+    /// The agent makes no progress and repeatedly reports that its provider refuses it.
     Refused {
-        /// What it meets.
+        /// Kind of refusal.
         door: Unavailable,
-        /// What it said last of that.
+        /// The agent's last words about it.
         said: String,
     },
-    /// A time that was set for this step has come.
+    /// The step's own deadline passed.
     Due,
 }
 
-/// Which bounds hold for a step.
+/// Bounds of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bounds {
-    /// The session's limits, the orders from outside, and a deadline of its own if it has one.
+    /// The session's limits, end requests, and an optional deadline.
     Session(Option<Instant>),
-    /// This deadline, and how much the agent may say: the session is ending already.
+    /// This deadline and the output limit only: the session is ending already.
     Until(Instant),
 }
 
 impl<'a> Conversation<'a> {
-    /// Begins. Nothing is sent yet.
+    /// Sends nothing yet.
     pub fn new(
         agent: &'a mut Agent,
         record: &'a mut Record,
@@ -129,7 +127,7 @@ impl<'a> Conversation<'a> {
             lines: Lines::new(stdout, limits.output_bytes),
             voice: Some(voice),
             end,
-            told: true,
+            end_sender_alive: true,
             limits,
             started: now,
             heard: now,
@@ -146,13 +144,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The time in which it waits for these people counts for no limit.
+    /// Time spent waiting for these people counts towards no limit.
     pub fn waiting_for(mut self, people: Option<People>) -> Self {
         self.people = people;
         self
     }
 
-    /// Leaves out of its times what it waited for people.
+    /// Moves the clocks forward by the time spent waiting for people.
     fn leave_out_waits(&mut self, now: Instant) {
         let waited = self.people.as_ref().map(|people| people.waited(now));
         let waited = waited.unwrap_or_default();
@@ -161,22 +159,20 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The session so far.
     pub fn record(&mut self) -> &mut Record {
         self.record
     }
 
-    /// The process.
     pub fn agent(&mut self) -> &mut Agent {
         self.agent
     }
 
-    /// All that the agent sent, what it told again left out. Bytes.
+    /// The agent's output without replays. Bytes.
     pub fn output_bytes(&self) -> u64 {
         self.replay_from.unwrap_or(self.lines.total_bytes()) - self.replayed_bytes
     }
 
-    /// What comes now tells an earlier session again: it is no part of this one, and bounded by itself.
+    /// Begins a replay of an earlier session, which has its own output limit.
     pub fn replay_begins(&mut self) {
         self.record.mute(true);
         let from = self.lines.total_bytes();
@@ -184,7 +180,7 @@ impl<'a> Conversation<'a> {
         self.lines.set_budget(from + REPLAY_LIMIT_BYTES);
     }
 
-    /// What comes now is new again.
+    /// Ends the replay.
     pub fn replay_ends(&mut self) {
         self.record.mute(false);
         if let Some(from) = self.replay_from.take() {
@@ -194,7 +190,7 @@ impl<'a> Conversation<'a> {
         self.lines.set_budget(budget);
     }
 
-    /// Whether the agent said more than it may.
+    /// Whether the agent exceeded its output limit.
     fn is_over(&self) -> bool {
         match self.replay_from {
             Some(from) => self.lines.total_bytes() - from > REPLAY_LIMIT_BYTES,
@@ -202,13 +198,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// From here on a provider that refuses the agent again and again ends the session.
+    /// From here on, repeated refusals by the agent's provider end the session.
     pub fn watch_for_refusals(&mut self) {
         self.next_look = Some(now());
     }
 
-    /// What refuses an agent that has got nowhere for a while, if something does that it speaks of again and again. A tool that runs
-    /// may take its time, and say what it likes on standard error.
+    /// The refusal to report if the agent made no progress for a while and keeps reporting it. A running tool
+    /// may take its time and write anything to standard error, so it suppresses the check.
     fn refusal(&mut self, now: Instant) -> Option<Stop> {
         let timeout = limits::refusal_timeout(&self.limits);
         let due = self.next_look?.max(self.progressed + timeout);
@@ -232,12 +228,12 @@ impl<'a> Conversation<'a> {
         said_recently.then_some(Stop::Refused { door, said })
     }
 
-    /// When it began.
+    /// Start time.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// Sends a request. Gives its id.
+    /// Sends a request. Returns its id.
     pub fn request(&mut self, method: &str, params: &impl Serialize) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -254,14 +250,14 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Gives the agent a turn: what it asks for is answered again.
+    /// Starts a turn of the agent: its permission requests are answered again.
     pub fn turn_begins(&mut self) {
         if let Some(voice) = &mut self.voice {
             voice.desk.turn_begins();
         }
     }
 
-    /// Takes the agent's turn from it. What it asked permission for has to be answered as cancelled then.
+    /// Cancels the agent's turn. Its open permission requests are then answered as cancelled.
     pub fn cancel_turn(&self, session: &str) {
         self.tell("session/cancel", &json!({ "sessionId": session }));
         if let Some(voice) = &self.voice {
@@ -269,10 +265,10 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// Why there will be none.
+    /// Returns the reason if the conversation ends before the response.
     pub async fn call(
         &mut self,
         method: &str,
@@ -286,7 +282,7 @@ impl<'a> Conversation<'a> {
     /// Waits for a response.
     ///
     /// # Errors
-    /// Why there will be none.
+    /// Returns the reason if the conversation ends before the response.
     pub async fn response(&mut self, id: u64, bounds: Bounds) -> Result<RpcResult, Stop> {
         loop {
             if let Some(answer) = self.step(Some(id), bounds).await? {
@@ -295,18 +291,18 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Waits for the agent's next message, at most until then.
+    /// Waits for one event, at most until `until`.
     ///
     /// # Errors
-    /// Why there will be none.
+    /// Returns the reason if the conversation ends.
     pub async fn hear_one(&mut self, until: Instant) -> Result<(), Stop> {
         self.step(None, Bounds::Session(Some(until))).await.map(drop)
     }
 
-    /// Waits for something else, and serves the agent meanwhile.
+    /// Waits for another future and serves the agent meanwhile.
     ///
     /// # Errors
-    /// Why the conversation can't go on.
+    /// Returns the reason if the conversation ends.
     pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> Result<T, Stop> {
         tokio::pin!(other);
         loop {
@@ -318,13 +314,14 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// What the agent wrote on standard error since it last got on, or shortly before: it comes by a way of its own.
+    /// The agent's standard error since its last progress, and shortly before: standard error arrives on its
+    /// own pipe.
     pub fn stderr_since_progress(&self) -> String {
         let since = self.progressed.checked_sub(STDERR_SLACK);
         self.agent.stderr_since(since.unwrap_or(self.progressed))
     }
 
-    /// Waits until the process is gone, or the deadline; whether it is gone.
+    /// Waits until the process is gone or the deadline passes. Returns whether it is gone.
     pub async fn gone(&mut self, until: Instant) -> bool {
         while self.agent.exit().is_none() {
             let over = match self.step(None, Bounds::Until(until)).await {
@@ -333,7 +330,7 @@ impl<'a> Conversation<'a> {
                 Err(_) => break,
             };
             if (over || self.broken.is_some()) && self.agent.exit().is_none() {
-                // Nothing more will be read: only the exit matters.
+                // The output is not read any more. Only the exit matters.
                 let exited = tokio::time::timeout_at(until.into(), self.agent.exited()).await;
                 return exited.is_ok_and(|exit| exit.is_some());
             }
@@ -341,17 +338,17 @@ impl<'a> Conversation<'a> {
         self.agent.exit().is_some()
     }
 
-    /// Closes the agent's input, which well-behaved ones take as the end.
+    /// Closes the agent's input, which well-behaved agents take as the end.
     pub fn close_input(&mut self) {
         self.voice = None;
     }
 
-    /// Waits for one event and handles it. Gives the awaited answer when it came.
+    /// Waits for one event and handles it. Returns the awaited response if it arrived.
     async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<RpcResult>, Stop> {
         let now = now();
         self.leave_out_waits(now);
         if self.is_over() {
-            // It is not read any more, however the session goes on.
+            // The output is not read any more, however the session goes on.
             self.record.text_truncated |= self.replay_from.is_none();
             return Err(Stop::Limit(SessionLimit::Output));
         }
@@ -366,14 +363,14 @@ impl<'a> Conversation<'a> {
         }
         let wake = self.broken.map_or(until, |broken| broken.min(until));
         let probe = self.voice.as_ref().map(|voice| &voice.probe);
-        // An agent that asks and doesn't read the answers is not read either.
+        // An agent that sends requests but doesn't read the answers is not read either.
         let outbox = self.voice.as_ref().map(|voice| &voice.outbox);
         let room = outbox.is_none_or(Outbox::has_room);
         tokio::select! {
             biased;
-            reason = end_requested(&mut self.end), if open && self.told => match reason {
+            reason = end_requested(&mut self.end), if open && self.end_sender_alive => match reason {
                 Some(reason) => return Err(Stop::EndRequested(reason)),
-                None => self.told = false,
+                None => self.end_sender_alive = false,
             },
             line = self.lines.next(), if self.output_open && room => {
                 let bytes = match &line {
@@ -381,8 +378,8 @@ impl<'a> Conversation<'a> {
                     _ => 0,
                 };
                 let answer = by_length(bytes, || self.line(line, awaited));
-                // Lines that are there already give no reason to wait, and a flood of them would keep this thread, with the
-                // heartbeats that renew the lease.
+                // Buffered lines give no reason to wait. A flood of them would hold this thread, on which the
+                // heartbeats run that renew the lease.
                 if answer.is_none() {
                     tokio::task::yield_now().await;
                 }
@@ -400,7 +397,7 @@ impl<'a> Conversation<'a> {
         Ok(None)
     }
 
-    /// Until when an event is waited for.
+    /// Deadline of the current step.
     fn until(&self, bounds: Bounds, now: Instant) -> Result<Instant, Stop> {
         let own = match bounds {
             Bounds::Until(until) if until <= now => return Err(Stop::Due),
@@ -432,7 +429,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Whether nothing more can come.
+    /// The reason to stop if nothing more can arrive.
     fn broken_stop(&self, now: Instant, exited: Option<ExitStatus>) -> Option<Stop> {
         let over = self.broken.is_some_and(|until| until <= now);
         match exited {
@@ -527,7 +524,7 @@ pub(super) fn last_lines(stderr: &str) -> String {
     lines[lines.len().saturating_sub(5)..].join(" | ")
 }
 
-/// An agent's error without secrets: whoever tells of it cuts it.
+/// The error without secrets. Redaction comes first because readers truncate the message.
 fn bare(redactor: &Redactor, mut error: RpcError) -> RpcError {
     error.message = redactor.text(&error.message);
     if let Some(data) = &mut error.data {
@@ -536,19 +533,19 @@ fn bare(redactor: &Redactor, mut error: RpcError) -> RpcError {
     error
 }
 
-/// The reason to end, once there is one; `None` when there can't be one any more.
+/// Waits for an end request. `None` when its sender is gone.
 async fn end_requested(end: &mut watch::Receiver<Option<EndReason>>) -> Option<EndReason> {
     *end.wait_for(Option::is_some).await.ok()?
 }
 
-/// Becomes ready when one more request may be opened.
+/// Waits until another request may be opened.
 async fn room_in(outbox: Option<&Outbox>) {
     if let Some(outbox) = outbox {
         outbox.room().await;
     }
 }
 
-/// Becomes ready when the agent closes the pipe that it reads from.
+/// Waits until the agent closes the pipe that it reads from.
 async fn closed(probe: Option<&pipe::Sender>) {
     match probe {
         Some(probe) => drop(probe.ready(Interest::ERROR).await),
