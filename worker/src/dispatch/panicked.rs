@@ -52,7 +52,7 @@ fn finished(instance: &Instance, assignment: &Assignment, message: String) -> Fi
     }
 }
 
-/// What a panic says.
+/// The panic's message.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let fixed = panic.downcast_ref::<&str>().copied();
     fixed

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(5 * 60);
 /// Whether a session's agent started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartResult {
-    /// The agent, by its name among the worker's.
+    /// The agent's name in the worker's configuration.
     pub agent: String,
     /// The account that it uses.
     pub account: String,

@@ -1,4 +1,4 @@
-//! The socket of one session, and who may speak there.
+//! The socket of one session, and access to it.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -17,16 +17,15 @@ use uuid::Uuid;
 use super::server::Server;
 use super::tools::Toolbox;
 
-/// The socket's name.
 const NAME: &str = "ralph.sock";
-/// Connections at once; an agent has one.
+/// Connections at once. An agent has one.
 const CONNECTIONS: usize = 4;
 /// Longest message. Bytes.
 const MESSAGE_BYTES: usize = 1024 * 1024;
-/// How long a connection may take to show the key.
+/// How long a connection may take to send the key.
 const KEY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A socket that is served until it is dropped.
+/// A socket, served until it is dropped.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
@@ -34,13 +33,13 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens one in a folder. Whoever shows `key` gets the tools.
+    /// Opens a socket in a folder. Clients that send `key` get the tools.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// Fails if the socket can't be created.
     pub fn open(folder: &Path, key: Uuid, tools: Arc<Toolbox>) -> io::Result<Self> {
         let path = folder.join(NAME);
-        // By a handle on the folder: the path of a socket has a short limit.
+        // Uses a handle on the folder, because a socket's path has a short limit.
         let handle = std::fs::File::open(folder)?;
         let short = format!("/proc/self/fd/{}/{NAME}", handle.as_raw_fd());
         let listener = UnixListener::bind(short)?;
@@ -58,7 +57,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.serving.abort();
-        // The folder goes with the session; an agent may have removed it before.
+        // The folder is removed with the session, but an agent may have removed the socket before.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -91,7 +90,7 @@ async fn connection(mut stream: UnixStream, key: Uuid, tools: Arc<Toolbox>) {
     let line = format!("{key}\n");
     let mut shown = vec![0; line.len()];
     let read = tokio::time::timeout(KEY_TIMEOUT, stream.read_exact(&mut shown)).await;
-    // The time that this takes tells nothing: who may connect and doesn't know the key can't guess 122 bits.
+    // A timing attack is useless: a client without the key can't guess 122 bits.
     if !matches!(read, Ok(Ok(_))) || shown != line.as_bytes() {
         tools.note("somebody without its key was refused at the session's tools");
         return;
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
     use crate::mcp::tools::tests::toolbox;
 
-    /// Shows a key, says these messages, and gives what comes back until there is an answer to each, or nothing more.
+    /// Sends a key and these messages. Returns the answers until each message has one or the connection ends.
     async fn says(socket: &Socket, key: Uuid, messages: &[Value]) -> Vec<Value> {
         let (read, mut write) = UnixStream::connect(socket.path()).await.unwrap().into_split();
         let mut lines = BufReader::new(read).lines();
@@ -121,7 +120,7 @@ mod tests {
         let mut text = format!("{key}\n");
         for message in messages {
             text.push_str(&format!("{message}\n"));
-            // The other side may have closed it.
+            // The other side may have closed the connection.
             let is_open = write.write_all(text.as_bytes()).await.is_ok();
             text.clear();
             if message["id"].is_null() {
@@ -171,18 +170,18 @@ mod tests {
         }
     }
 
-    /// Says these messages, ends its side, and waits until the other one ends.
+    /// Sends these messages, closes its side, and waits until the other side closes.
     async fn says_and_ends(socket: &Socket, key: Uuid, messages: &[Value]) {
         let (mut read, mut write) = UnixStream::connect(socket.path()).await.unwrap().into_split();
         let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
-        // The other side may have closed it by then.
+        // The other side may have closed the connection already.
         let _ = write.write_all(format!("{key}\n{text}").as_bytes()).await;
         drop(write);
         let _ = read.read_to_end(&mut Vec::new()).await;
     }
 
     #[tokio::test]
-    async fn what_is_too_long_or_no_protocol_ends_its_own_connection_alone() {
+    async fn an_invalid_message_ends_only_its_own_connection() {
         let (folder, key) = (tempfile::tempdir().unwrap(), Uuid::new_v4());
         let socket = Socket::open(folder.path(), key, Arc::new(toolbox(SessionKind::Work))).unwrap();
         let [begin, begun] = begin("2025-06-18");
