@@ -239,7 +239,7 @@ impl Session<'_> {
             } => {
                 let reserve = self.instance.config.machine.sandbox.resources.disk_reserve_bytes;
                 let removed = workspace.make_room(reserve).await;
-                tracing::warn!(dispatch = %self.assignment.dispatch, ?removed, "a session filled the disk: its largest files are removed");
+                tracing::warn!(dispatch = %self.assignment.dispatch, ?removed, "a session filled the disk: untracked files of it are removed");
             }
             Ended::Unavailable { .. } => workspace.push_nothing_empty(),
             _ => {}

@@ -1,4 +1,4 @@
-//! One agent, shaken hands with.
+//! A test of one agent: its handshake.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::session::{
     AgentCommand, Greeting, Redactor, SessionSpec, greet, login_secrets, own_secrets, words,
 };
 
-/// From the end of its input to the agent's kill. Milliseconds.
+/// Time from the end of an agent's input to its kill. Milliseconds.
 const GRACE_MS: u64 = 2_000;
 
 /// Starts an agent in an empty folder, inside the sandbox, and opens a session with it.
@@ -56,7 +56,7 @@ pub async fn examine(
     }
 }
 
-/// What the users of a preset should know.
+/// A note for users of the preset.
 fn preset_note(agent: &AgentCommand) -> Option<String> {
     agent.preset?.note.map(str::to_owned)
 }

@@ -1,5 +1,5 @@
-//! What a session's programs do in the sandbox, tried there: a shell in a terminal, a compiler, the network. The worker starts itself
-//! inside, as it would start an agent (`ralph-worker doctor --inside PORT`).
+//! A test inside the sandbox: a shell in a terminal, a compiler, the network. The worker starts itself inside
+//! like an agent (`ralph-worker doctor --inside PORT`).
 #![allow(unsafe_code)] // Only `pre_exec` gives a child its terminal.
 
 use std::fs::File;
@@ -17,18 +17,18 @@ use super::findings::{Part, Status};
 use crate::sandbox::{Confinement, Network, PolicyRequest, Sandbox, policy};
 use crate::tools::{self, Surroundings, Tools};
 
-/// Longest that the programs take.
+/// Longest duration of the test.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Longest wait for an address on this machine, or the proxy.
+/// Longest wait for a connection to this machine or the proxy.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// What was found inside; a text says what is wrong.
+/// Results of the test. A text describes a problem.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Tried {
     terminal: Option<String>,
     compiler: Compiler,
-    /// Whether an address of this machine was reached.
+    /// Whether an address of this machine is reachable.
     reached: bool,
     proxy: Option<String>,
     names: Option<String>,
@@ -43,7 +43,7 @@ enum Compiler {
     Fails(String),
 }
 
-/// Starts this program inside the sandbox and says what it found there.
+/// Starts this program inside the sandbox and reports its results.
 pub async fn inside(sandbox: &Sandbox) -> Part {
     match tried(sandbox).await {
         Ok(tried) => judged(&tried, &sandbox.network),
@@ -113,7 +113,7 @@ async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
     })
 }
 
-/// What is to be said of it.
+/// Converts the results to a finding.
 fn judged(tried: &Tried, network: &Network) -> Part {
     let mut works = Vec::new();
     let mut problems: Vec<(String, &str)> = Vec::new();
@@ -139,12 +139,12 @@ fn judged(tried: &Tried, network: &Network) -> Part {
     if network_problems.is_empty() {
         works.push("the network as configured");
     }
-    let advice = "see `sandbox_network` of [workspace], and what filters connections on this machine";
+    let advice = "see `sandbox_network` of [workspace], and the firewall of this machine";
     problems.extend(network_problems.into_iter().map(|problem| (problem, advice)));
     if let (Some(error), Network::Open) = (&tried.names, network) {
         problems.push((
             format!("names can't be looked up: {error}"),
-            "name the file that /etc/resolv.conf leads to with `sandbox_read` of [workspace]",
+            "name the target of /etc/resolv.conf with `sandbox_read` of [workspace]",
         ));
     }
     let mut found = works.join(", ");
@@ -171,21 +171,21 @@ fn judged(tried: &Tried, network: &Network) -> Part {
 
 fn network_problems(tried: &Tried, network: &Network) -> Vec<String> {
     let wrong = match network {
-        Network::Open if !tried.reached => Some("an address of this machine is not reached"),
+        Network::Open if !tried.reached => Some("an address of this machine is unreachable"),
         Network::None | Network::Proxy(_) if tried.reached => {
-            Some("an address of this machine is reached although `sandbox_network` forbids it")
+            Some("an address of this machine is reachable although `sandbox_network` forbids it")
         }
         _ => None,
     };
     let proxy = tried.proxy.as_ref();
-    let proxy = proxy.map(|error| format!("the proxy is not reached: {error}"));
+    let proxy = proxy.map(|error| format!("the proxy is unreachable: {error}"));
     wrong.map(str::to_owned).into_iter().chain(proxy).collect()
 }
 
-/// What the program inside does: it tries all, and prints what it found.
+/// Runs the test inside the sandbox and prints its results.
 ///
 /// # Errors
-/// When that can't be printed.
+/// Fails if the results can't be printed.
 pub fn try_all(port: u16) -> anyhow::Result<()> {
     let reaches = |address: &SocketAddr| TcpStream::connect_timeout(address, CONNECT_LIMIT).map(drop);
     let proxy = std::env::var("HTTPS_PROXY")
@@ -206,7 +206,7 @@ pub fn try_all(port: u16) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a shell in a terminal, and reads at its other end what it printed.
+/// Runs a shell in a terminal, and reads its output from the other end.
 fn terminal() -> io::Result<()> {
     let pty = nix::pty::openpty(None, None)?;
     let slave = || pty.slave.try_clone();
@@ -230,7 +230,7 @@ fn terminal() -> io::Result<()> {
     drop(shell);
     drop(pty.slave);
     let mut printed = Vec::new();
-    // Once the shell is gone, the end is an error.
+    // Reading fails once the shell is gone.
     let _ = File::from(pty.master).read_to_end(&mut printed);
     child.wait()?;
     let printed = String::from_utf8_lossy(&printed);
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_is_said_with_what_to_do() {
+    fn a_failed_test_comes_with_advice() {
         let check = |network: &str, change: fn(&mut Tried), expected: &str, advice: Option<&str>| {
             let network: Network = network.parse().unwrap();
             let mut tried = Tried {
@@ -312,7 +312,7 @@ mod tests {
         check(
             "open",
             |tried| tried.reached = false,
-            "is not reached",
+            "is unreachable",
             Some("sandbox_network"),
         );
         check(
@@ -324,7 +324,7 @@ mod tests {
         check(
             "http://p:1",
             |tried| tried.proxy = Some("refused".to_owned()),
-            "the proxy is not reached",
+            "the proxy is unreachable",
             Some("sandbox_network"),
         );
         check(

@@ -1,4 +1,4 @@
-//! What a worker needs besides agents.
+//! Requirements of a worker other than agents.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::workspace::{Trouble, Workspaces};
 /// Longest wait for the broker.
 const BROKER_LIMIT: Duration = Duration::from_secs(5);
 
-/// The git command line, old enough or not.
+/// Checks git's version.
 pub async fn git() -> Part {
     let version = Command::new("git")
         .arg("version")
@@ -47,7 +47,7 @@ pub async fn git() -> Part {
     }
 }
 
-/// Whether git signs what lands without a person; nothing where the worker's user signs nothing.
+/// Checks whether git can sign commits without a person. `None` if the worker's user signs nothing.
 pub async fn signing(machine: &Machine) -> Option<Part> {
     let part = |status, found, advice| Part {
         name: "signing",
@@ -77,7 +77,7 @@ pub async fn signing(machine: &Machine) -> Option<Part> {
     }
 }
 
-/// What would confine agents here.
+/// Checks the sandbox of agents on this machine.
 pub fn sandbox(sandbox: &Sandbox) -> Part {
     let cgroup = Cgroup::make(&format!("doctor-{}", std::process::id()), &sandbox.resources);
     let groups = Groups {
@@ -94,7 +94,7 @@ pub fn sandbox(sandbox: &Sandbox) -> Part {
     )
 }
 
-/// What control groups do here.
+/// Effects of control groups on this machine.
 #[derive(Debug, Clone, Copy, Default)]
 struct Groups {
     hold: bool,
@@ -118,15 +118,15 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
     let walled = matches!(effective, Ok(Effective::Landlock | Effective::Bubblewrap));
     let missing = [
         (
-            // In a sandbox that filters system calls none of them can hide whose it is.
+            // A sandbox that filters system calls prevents processes from hiding their session.
             groups.hold || walled && means.filter,
-            "the end of processes that clean their environment and detach themselves",
+            "ending processes that clean their environment and detach themselves",
         ),
         (groups.memory, "the memory of a session's processes together"),
         (groups.processes, "the number of a session's processes"),
     ];
     let missing = missing.iter().filter(|(enforced, _)| !enforced);
-    details.extend(missing.map(|(_, what)| format!("not enforced, for want of control groups: {what}")));
+    details.extend(missing.map(|(_, what)| format!("not enforced without control groups: {what}")));
     let (status, found, advice) = judged(effective, mode, means);
     let reached = match network {
         Network::Open => String::new(),
@@ -143,14 +143,14 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
     }
 }
 
-/// How good a wall is, which one it is, and what makes it better.
+/// The status of a sandbox, its name, and advice.
 fn judged(
     effective: Result<Effective, String>,
     mode: SandboxMode,
     means: Means,
 ) -> (Status, String, Option<&'static str>) {
     let abi = means.abi;
-    let open = "none: agents reach whatever the worker's user reaches";
+    let open = "none: agents can reach everything that the worker's user can";
     match effective {
         Err(error) => (
             Status::Missing,
@@ -185,7 +185,7 @@ fn judged(
     }
 }
 
-/// Whether NATS answers at this address.
+/// Checks whether NATS answers at this address.
 pub async fn nats(url: &str) -> Part {
     let shown = without_login(url);
     let reach = async {
@@ -226,7 +226,7 @@ pub async fn nats(url: &str) -> Part {
     }
 }
 
-/// Addresses as they may be shown.
+/// Addresses without their logins.
 fn without_login(url: &str) -> String {
     let shown = url.split(',').map(|address| {
         let (scheme, rest) = address
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_of_the_sandbox_is_told_with_what_to_do() {
+    fn a_missing_or_weak_sandbox_comes_with_advice() {
         use SandboxMode::{Auto, Bubblewrap, Landlock, None};
         let check_with = |mode, means, bubblewrap, expected| {
             let part = confinement(mode, &Network::Open, means, bubblewrap, Groups::default());
@@ -299,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reached_of_the_network_is_told() {
+    fn the_finding_describes_network_access() {
         let check = |network: &str, mode, abi, status, found: &str, details: &str| {
             let network = network.parse().unwrap();
             let part = confinement(mode, &network, with(abi), true, Groups::default());
             assert_eq!(part.status, status, "{network} {mode:?} {abi}");
             assert!(part.found.contains(found), "{}", part.found);
-            let told = part.details.join("\n");
-            assert!(told.contains(details), "{told}");
+            let text = part.details.join("\n");
+            assert!(text.contains(details), "{text}");
         };
         use SandboxMode::{Auto, None};
         check(

@@ -3,7 +3,7 @@
 use super::findings::{Part, Status};
 use crate::tools::{FoundTool, Tools};
 
-/// Which are found: what is not among them, sessions and gates don't see unless it is installed for all users.
+/// Lists the user's tools. Sessions and gates can use other tools only if they are installed for all users.
 pub fn tools() -> Part {
     let tools = Tools::of_user();
     let names: Vec<&str> = tools.found.iter().map(|found| found.tool.name).collect();

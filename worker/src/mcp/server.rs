@@ -25,8 +25,8 @@ impl ServerHandler for Server {
         let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
         info.server_info = Implementation::new(super::NAME, env!("CARGO_PKG_VERSION"));
         info.instructions = Some(
-            "Tools of the session that you work in, for its own task alone. What they leave counts as what you write in the tags that your \
-             prompt names. How the task ended you still say by tags."
+            "Tools of your session, for its own task alone. Their results count like the tags that your \
+             prompt names. Report the end of the task with tags all the same."
                 .to_owned(),
         );
         info

@@ -68,12 +68,12 @@ pub struct People {
 }
 
 impl People {
-    /// `said` brings their messages to the agent.
-    pub fn new(reach: impl Reach + 'static, said: mpsc::UnboundedReceiver<Words>) -> Self {
+    /// `messages` brings their messages to the agent.
+    pub fn new(reach: impl Reach + 'static, messages: mpsc::UnboundedReceiver<Words>) -> Self {
         Self {
             reach: Arc::new(reach),
             open: Arc::default(),
-            said: Arc::new(tokio::sync::Mutex::new(said)),
+            messages: Arc::new(tokio::sync::Mutex::new(messages)),
             parking: Arc::default(),
         }
     }

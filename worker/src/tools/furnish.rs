@@ -147,8 +147,8 @@ struct Quota {
 }
 
 impl Quota {
-    /// Whether an entry is a package that may be shared: a file of its name in an index, else `NAME-VERSION…`. What is no package, such
-    /// as an index's own settings, may.
+    /// Whether an entry may be shared: in an index a file with a package's name, otherwise `NAME-VERSION…`.
+    /// Entries other than packages, such as an index's own settings, may be shared too.
     fn shares(&self, name: &str, in_index: bool) -> bool {
         let Some(packages) = &self.packages else {
             return true;

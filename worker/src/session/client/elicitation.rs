@@ -44,13 +44,13 @@ pub fn answer(form: &Form, reply: Reply) -> (Value, String) {
     match reply {
         Reply::Decide(_) | Reply::Unanswered => (declined(NOBODY), format!("declined: {NOBODY}")),
         Reply::Answered(words) => {
-            let words_of_answer = format!("{} answered: {}", words.by, words.text);
+            let text = format!("{} answered: {}", words.by, words.text);
             let answer = match form.content(&words.text) {
                 Some(content) => json!({ "action": "accept", "content": content }),
                 // The reply doesn't fit the form, but the agent can still read it.
-                None => declined(&words_of_answer),
+                None => declined(&text),
             };
-            (answer, words_of_answer)
+            (answer, text)
         }
     }
 }

@@ -23,7 +23,7 @@ pub const STALL_FACTOR: u32 = 3;
 const LONGEST_REFUSALS: Duration = Duration::from_secs(75);
 
 /// Time for which an agent may report its provider's refusals without progress: an eighth of the longest
-/// silence (75 s with the default of ten minutes), at most [`LONGEST_REFUSALS`].
+/// silence (75 s with the default of ten minutes), at most `LONGEST_REFUSALS`.
 pub fn refusal_timeout(limits: &SessionLimits) -> Duration {
     LONGEST_REFUSALS.min(Duration::from_millis(limits.idle_ms) / 8)
 }
