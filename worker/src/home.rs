@@ -54,7 +54,7 @@ impl Home {
                 dir.display()
             );
         };
-        have_ignored(&dir)?;
+        write_gitignore(&dir)?;
         let data_id = identity(&dir)?;
         Ok(Self {
             last_alive: modified(&dir.join(ALIVE)),
@@ -203,7 +203,7 @@ pub fn noted_live(dir: &Path) -> Vec<String> {
 }
 
 /// Makes git ignore the folder if it is inside a repository, unless somebody wrote rules there.
-fn have_ignored(dir: &Path) -> anyhow::Result<()> {
+fn write_gitignore(dir: &Path) -> anyhow::Result<()> {
     let path = dir.join(".gitignore");
     if path.exists() {
         return Ok(());

@@ -133,7 +133,7 @@ fn free(dir: &std::path::Path) -> anyhow::Result<ExitCode> {
 
 async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
     let config = Config::load(args)?;
-    say_what_confines(&config.machine.sandbox)?;
+    log_sandbox(&config.machine.sandbox)?;
     let shutdown = CancellationToken::new();
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -164,7 +164,7 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Logs gaps in the sandbox at the start. Fails if a required sandbox is missing.
-fn say_what_confines(sandbox: &Sandbox) -> anyhow::Result<()> {
+fn log_sandbox(sandbox: &Sandbox) -> anyhow::Result<()> {
     let part = doctor::sandbox(sandbox);
     match part.status {
         Status::Missing => anyhow::bail!("{}", part.found),

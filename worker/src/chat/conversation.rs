@@ -53,7 +53,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         turns: turn_ended,
         questions: (reader.is_terminal() && !args.yes).then_some(asked),
     };
-    let mut table = Table {
+    let mut state = ChatState {
         screen: Screen::new(Paint::stdout()),
         reader,
         receiver: receiver.lingering(LINGER),
@@ -67,7 +67,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         instructions,
     };
     let folder = spec.cwd.display().to_string();
-    table.screen.say(
+    state.screen.say(
         Tone::Dim,
         &format!(
             "{} in {folder}; /quit or Ctrl+D leaves, Ctrl+C cancels a turn",
@@ -77,7 +77,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let end = signals::on(&[SignalKind::terminate(), SignalKind::hangup()])?;
     let session = tokio::spawn(converse(spec, transcript, person, end.clone()));
     tokio::select! {
-        () = table.serve() => {}
+        () = state.serve() => {}
         // Nobody can interrupt a person who types.
         () = signals::wait_for_end(end) => {}
     }
@@ -86,11 +86,11 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         std::fs::write(file, &end.text)
             .with_context(|| format!("failed to write what the agent said to {}", file.display()))?;
     }
-    Ok(table.leave(&end.ended))
+    Ok(state.leave(&end.ended))
 }
 
 /// The state of a conversation.
-struct Table {
+struct ChatState {
     screen: Screen,
     reader: Reader,
     receiver: TranscriptReceiver,
@@ -109,15 +109,15 @@ struct Table {
 }
 
 /// What ended the agent's turn.
-enum Over {
+enum TurnEnd {
     /// The turn ended; the person is next.
     Turn,
     Session,
 }
 
-impl Table {
+impl ChatState {
     async fn serve(&mut self) {
-        while let Over::Turn = self.agents_turn().await {
+        while let TurnEnd::Turn = self.agents_turn().await {
             let input = self.persons_turn().await;
             let leaves = input == OperatorInput::Leave;
             if self.input.send(input).await.is_err() || leaves {
@@ -128,7 +128,7 @@ impl Table {
     }
 
     /// Shows the agent's activity until its turn or the session is over.
-    async fn agents_turn(&mut self) -> Over {
+    async fn agents_turn(&mut self) -> TurnEnd {
         let mut interrupts = 0;
         loop {
             tokio::select! {
@@ -138,17 +138,17 @@ impl Table {
                     self.screen.close();
                     let Some(turn) = turn else {
                         self.rest().await;
-                        return Over::Session;
+                        return TurnEnd::Session;
                     };
                     if let Some(trouble) = turn.trouble {
                         self.screen.say(Tone::Bad, &trouble);
                     }
                     self.session = turn.can_resume.then_some(turn.session);
-                    return Over::Turn;
+                    return TurnEnd::Turn;
                 }
                 entries = self.receiver.next_batch() => match entries {
                     Some(entries) => self.screen.show(&entries),
-                    None => return Over::Session,
+                    None => return TurnEnd::Session,
                 },
                 Some(question) = self.questions.recv() => {
                     if self.prompt_permission(question).await.is_none() {

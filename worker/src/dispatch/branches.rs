@@ -34,7 +34,7 @@ pub(in crate::dispatch) async fn integrate(
     let dispatch = assignment.dispatch;
     let report = instance
         .workspaces
-        .integrate(&folder(dispatch), git, order, asking(instance, dispatch), end)
+        .integrate(&folder(dispatch), git, order, decider(instance, dispatch), end)
         .await;
     Finished::Integration(report)
 }
@@ -51,7 +51,7 @@ pub(in crate::dispatch) async fn operate(
     let dispatch = assignment.dispatch;
     let report = instance
         .workspaces
-        .operate(&folder(dispatch), git, order, asking(instance, dispatch), end)
+        .operate(&folder(dispatch), git, order, decider(instance, dispatch), end)
         .await;
     Finished::Integration(report)
 }
@@ -74,7 +74,7 @@ fn without_repository() -> Finished {
 }
 
 /// Asks the coordinator about each push of a dispatch.
-fn asking(
+fn decider(
     instance: &Arc<Instance>,
     dispatch: DispatchId,
 ) -> impl Fn(Decided) -> futures::future::BoxFuture<'static, Decision> + Send + Sync {

@@ -16,7 +16,7 @@ use crate::coordinator::BrokerConnection;
 ///
 /// # Errors
 /// Fails if a text can't be fetched or a file can't be written.
-pub async fn lay(link: &BrokerConnection, texts: &BTreeMap<String, Text>, tree: &Path) -> anyhow::Result<()> {
+pub async fn fetch_and_write(link: &BrokerConnection, texts: &BTreeMap<String, Text>, tree: &Path) -> anyhow::Result<()> {
     let mut whole = Vec::new();
     for (name, text) in texts {
         ensure!(is_name(name), "`{name}` can't name a file of a session's context");

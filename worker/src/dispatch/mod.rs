@@ -68,7 +68,7 @@ async fn perform(
     faults::point("session.assigned");
     let (finished, workspace) = match instance.note_live(assignment) {
         // A restarted worker would not find its processes.
-        Err(error) => (unnoted(assignment, &error), None),
+        Err(error) => (not_recorded(assignment, &error), None),
         Ok(()) => match &assignment.work {
             Work::Session(order) => {
                 let session = Session {
@@ -148,7 +148,7 @@ async fn spool(instance: &Instance, report: &Report) {
 }
 
 /// The end of a dispatch that never began because it could not be noted on the disk.
-fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
+fn not_recorded(assignment: &Assignment, error: &anyhow::Error) -> Finished {
     let message = format!("the worker can't note what it runs: {error:#}; is its disk full?");
     tracing::error!(dispatch = %assignment.dispatch, message);
     failed(&assignment.work, message, true)
@@ -189,7 +189,7 @@ fn with_snapshot(finished: Finished, snapshot: Snapshot) -> Finished {
 }
 
 /// Commits and pushes a session's changes. Waits for an unreachable server as long as that is worth it.
-async fn keep_work(
+async fn push_work(
     instance: &Instance,
     workspace: &Workspace,
     message: &CommitMessage,

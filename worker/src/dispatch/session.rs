@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::retry_budget::RetryBudget;
 use super::transcript::publish;
 use super::{
-    commit_message, context_files, folder, keep_work, outgoing, people, report, request_check, toolbox,
+    commit_message, context_files, folder, push_work, outgoing, people, report, request_check, toolbox,
     unstarted, with_snapshot,
 };
 use crate::config::DEFAULT_AGENT;
@@ -72,10 +72,10 @@ impl Session<'_> {
         if let Err(ended) = self.set_up(&workspace).await {
             return (NotBegun::Failed(ended).into(), Some(workspace));
         }
-        let prompt = self.renewed(&workspace, prompt).await;
+        let prompt = self.renewed_prompt(&workspace, prompt).await;
         let (instance, dispatch) = (self.instance, self.assignment.dispatch);
         // Without these files the prompt still contains the most important part.
-        if let Err(error) = context_files::lay(&instance.broker, &self.order.context, workspace.path()).await
+        if let Err(error) = context_files::fetch_and_write(&instance.broker, &self.order.context, workspace.path()).await
         {
             tracing::warn!(%dispatch, error = format!("{error:#}"), "a session lacks long texts");
         }
@@ -92,7 +92,7 @@ impl Session<'_> {
         let spec = self.spec(agent, &workspace, prompt, permit);
         let mut ended = self.converse(spec, key, sender).await;
         faults::point("session.ended");
-        self.look_after(&workspace, &mut ended).await;
+        self.apply_end(&workspace, &mut ended).await;
         ended.agent.account = account;
         // Redacts with the login's secrets too: the agent may have written them to a file, and may have
         // refreshed the login.
@@ -101,7 +101,7 @@ impl Session<'_> {
         let output = report(instance, dispatch, began.elapsed(), output);
         self.note(&output);
         let message = commit_message(self.assignment, &output.finished);
-        let snapshot = keep_work(instance, &workspace, &message, &mut self.end.clone()).await;
+        let snapshot = push_work(instance, &workspace, &message, &mut self.end.clone()).await;
         self.end_transcript(publisher).await;
         let is_pushed = snapshot.is_pushed();
         self.note_pushed(is_pushed);
@@ -218,7 +218,7 @@ impl Session<'_> {
     }
 
     /// Applies the session's end to its workspace before its work is committed.
-    async fn look_after(&self, workspace: &Workspace, ended: &mut SessionEnd) {
+    async fn apply_end(&self, workspace: &Workspace, ended: &mut SessionEnd) {
         // Only a verdict can be void. Any other end already says who is to blame.
         if self.assignment.kind == SessionKind::Verify && ended.ended.is_in_order() {
             match workspace.changed_tracked_files().await {
@@ -281,7 +281,7 @@ impl Session<'_> {
 
     /// Sends the coordinator new facts about the session's start commit. Returns another prompt if those
     /// matter. Without an answer the session uses the prompt it has.
-    async fn renewed(&self, workspace: &Workspace, prompt: String) -> String {
+    async fn renewed_prompt(&self, workspace: &Workspace, prompt: String) -> String {
         let (instance, dispatch) = (self.instance, self.assignment.dispatch);
         let Some(wanted) = &self.order.survey else {
             return prompt;

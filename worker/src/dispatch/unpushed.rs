@@ -14,7 +14,7 @@ use ralph_shared::wire::{
     Access, Assignment, EndReason, Ended, Finished, Report, Snapshot, Work, WorkspaceOrder,
 };
 
-use super::{commit_message, folder, keep_work, report, spool, unstarted, with_snapshot};
+use super::{commit_message, folder, push_work, report, spool, unstarted, with_snapshot};
 use crate::instance::Instance;
 use crate::instance::heartbeat::publish_spooled;
 use crate::session::Redactor;
@@ -147,7 +147,7 @@ async fn report_unpushed(
     let snapshot = match instance.end_requests(dispatch) {
         Some(mut end) if output.is_some() && !is_reported => {
             tokio::select! {
-                snapshot = keep_work(instance, &workspace, &message, &mut end) => snapshot,
+                snapshot = push_work(instance, &workspace, &message, &mut end) => snapshot,
                 never = shortened_by_drain(instance, dispatch) => never,
             }
         }
@@ -158,7 +158,7 @@ async fn report_unpushed(
         pushed = pushed && is_noted(instance, dispatch, snapshot);
     } else {
         let mut report = match output {
-            Some(output) => earlier_report(instance, output, as_far_as_known(&assignment, snapshot)),
+            Some(output) => earlier_report(instance, output, without_unknown_change(&assignment, snapshot)),
             None => broken_off(instance, &assignment, snapshot, reason),
         };
         report.finished = outgoing::redacted(&redactor(instance), report.finished);
@@ -325,7 +325,7 @@ fn earlier_report(instance: &Instance, output: Report, snapshot: Snapshot) -> Re
 
 /// A snapshot of an earlier instance's session. The branch's head at its start is unknown, and an attempt
 /// that continued an earlier one's commit changed more in total. Its change is then left out.
-fn as_far_as_known(assignment: &Assignment, mut snapshot: Snapshot) -> Snapshot {
+fn without_unknown_change(assignment: &Assignment, mut snapshot: Snapshot) -> Snapshot {
     if let WorkspaceOrder::Git(git) = &assignment.workspace
         && (git.start.is_some() || git.start_ref.is_some())
     {

@@ -25,7 +25,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Results of the test. A text describes a problem.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Tried {
+pub struct TestResults {
     terminal: Option<String>,
     compiler: Compiler,
     /// Whether an address of this machine is reachable.
@@ -57,7 +57,7 @@ pub async fn inside(sandbox: &Sandbox) -> Part {
     }
 }
 
-async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
+async fn tried(sandbox: &Sandbox) -> Result<TestResults, String> {
     let failed = |error: io::Error| error.to_string();
     let folder = tempfile::tempdir().map_err(failed)?;
     let [work, home, tmp] = ["work", "home", "tmp"].map(|name| folder.path().join(name));
@@ -114,7 +114,7 @@ async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
 }
 
 /// Converts the results to a finding.
-fn judged(tried: &Tried, network: &Network) -> Part {
+fn judged(tried: &TestResults, network: &Network) -> Part {
     let mut works = Vec::new();
     let mut problems: Vec<(String, &str)> = Vec::new();
     let mut details = Vec::new();
@@ -169,7 +169,7 @@ fn judged(tried: &Tried, network: &Network) -> Part {
     }
 }
 
-fn network_problems(tried: &Tried, network: &Network) -> Vec<String> {
+fn network_problems(tried: &TestResults, network: &Network) -> Vec<String> {
     let wrong = match network {
         Network::Open if !tried.reached => Some("an address of this machine is unreachable"),
         Network::None | Network::Proxy(_) if tried.reached => {
@@ -192,7 +192,7 @@ pub fn try_all(port: u16) -> anyhow::Result<()> {
         .ok()
         .and_then(|url| Url::parse(&url).ok());
     let proxy = proxy.and_then(|url| url.socket_addrs(|| None).ok()?.first().copied());
-    let tried = Tried {
+    let tried = TestResults {
         terminal: terminal().err().map(|error| error.to_string()),
         compiler: compiler(),
         reached: reaches(&(Ipv4Addr::LOCALHOST, port).into()).is_ok(),
@@ -275,12 +275,12 @@ mod tests {
 
     #[test]
     fn a_failed_test_comes_with_advice() {
-        let check = |network: &str, change: fn(&mut Tried), expected: &str, advice: Option<&str>| {
+        let check = |network: &str, change: fn(&mut TestResults), expected: &str, advice: Option<&str>| {
             let network: Network = network.parse().unwrap();
-            let mut tried = Tried {
+            let mut tried = TestResults {
                 compiler: Compiler::Works,
                 reached: network == Network::Open,
-                ..Tried::default()
+                ..TestResults::default()
             };
             change(&mut tried);
             let part = judged(&tried, &network);

@@ -59,8 +59,8 @@ impl Page {
     }
 
     fn agent(&mut self, agent: &AgentFinding) {
-        let said = &agent.introduction;
-        let words = [said.name.as_deref(), said.version.as_deref()];
+        let introduction = &agent.introduction;
+        let words = [introduction.name.as_deref(), introduction.version.as_deref()];
         let words: Vec<&str> = words.into_iter().flatten().collect();
         let found = match &agent.problem {
             Some(problem) => problem.clone(),
@@ -73,7 +73,7 @@ impl Page {
             Some(sessions) => self.line(&format!("taken for: {sessions}")),
             None => self.line("taken for: tasks and runs that name it"),
         }
-        let can = said.capabilities.words();
+        let can = introduction.capabilities.words();
         if !can.is_empty() {
             self.line(&format!("can: {}", can.join(", ")));
         }
@@ -82,7 +82,7 @@ impl Page {
             model,
             modes,
             mode,
-        }) = &said.session
+        }) = &introduction.session
         {
             self.choices("models", models, model.as_deref());
             self.choices("modes", modes, mode.as_deref());

@@ -105,21 +105,21 @@ struct Groups {
 fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: bool, groups: Groups) -> Part {
     let abi = means.abi;
     let mut details: Vec<String> = Vec::new();
-    let effective = effective(mode, network, means, bubblewrap).and_then(|wall| {
-        network.enforceable(wall, means)?;
-        Ok(wall)
+    let effective = effective(mode, network, means, bubblewrap).and_then(|effective| {
+        network.enforceable(effective, means)?;
+        Ok(effective)
     });
     let mut gaps = match effective {
         Ok(Effective::Landlock) => Support { abi }.gaps(means.own_root),
         Ok(Effective::Bubblewrap | Effective::Open) | Err(_) => Vec::new(),
     };
-    gaps.extend(effective.iter().flat_map(|wall| network.gaps(*wall, abi)));
+    gaps.extend(effective.iter().flat_map(|effective| network.gaps(*effective, abi)));
     details.extend(gaps.into_iter().map(|gap| format!("not enforced: {gap}")));
-    let walled = matches!(effective, Ok(Effective::Landlock | Effective::Bubblewrap));
+    let is_confined = matches!(effective, Ok(Effective::Landlock | Effective::Bubblewrap));
     let missing = [
         (
             // A sandbox that filters system calls prevents processes from hiding their session.
-            groups.hold || walled && means.filter,
+            groups.hold || is_confined && means.filter,
             "ending processes that clean their environment and detach themselves",
         ),
         (groups.memory, "the memory of a session's processes together"),
@@ -133,7 +133,7 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
         Network::None => ", no network".to_owned(),
         Network::Proxy(_) => format!(", network by {network} alone"),
     };
-    let found = if walled { found + &reached } else { found };
+    let found = if is_confined { found + &reached } else { found };
     Part {
         name: "sandbox",
         status,

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 /// Most ids in one heartbeat. The next one has the rest.
-const MOST_HEARD: usize = 100;
+const MOST_DELIVERED: usize = 100;
 
 /// The sessions that can receive messages.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Audience(Mutex<State>);
 struct State {
     sessions: HashMap<DispatchId, Listener>,
     /// Delivered messages that no coordinator has acknowledged yet.
-    heard: BTreeSet<Uuid>,
+    delivered: BTreeSet<Uuid>,
 }
 
 #[derive(Debug)]
@@ -82,20 +82,20 @@ impl Audience {
                     let _ = session.messages.send(words);
                 }
             }
-            state.heard.insert(id);
+            state.delivered.insert(id);
         }
     }
 
     /// Delivered messages that no coordinator has acknowledged.
-    pub fn heard(&self) -> Vec<Uuid> {
-        self.lock().heard.iter().take(MOST_HEARD).copied().collect()
+    pub fn delivered(&self) -> Vec<Uuid> {
+        self.lock().delivered.iter().take(MOST_DELIVERED).copied().collect()
     }
 
     /// Removes messages that a coordinator acknowledged.
-    pub fn is_known(&self, heard: &[Uuid]) {
+    pub fn acknowledge(&self, delivered: &[Uuid]) {
         let mut state = self.lock();
-        for id in heard {
-            state.heard.remove(id);
+        for id in delivered {
+            state.delivered.remove(id);
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
         let (audience, dispatch) = (Audience::default(), DispatchId::new());
         let (hello, question) = (words(dispatch, None, "hello"), Uuid::now_v7());
         audience.take(vec![hello.clone()]);
-        assert!(audience.heard().is_empty(), "its session has not begun");
+        assert!(audience.delivered().is_empty(), "its session has not begun");
         let mut messages = audience.begin(dispatch);
         let mut answer = audience.answer(dispatch, question);
         let answered = words(dispatch, Some(question), "yes");
@@ -132,14 +132,14 @@ mod tests {
         assert_eq!(messages.try_recv().unwrap(), hello);
         assert!(messages.try_recv().is_err());
         assert_eq!(answer.try_recv().unwrap(), answered);
-        assert_eq!(audience.heard().len(), 2);
-        audience.is_known(&[hello.id]);
-        assert_eq!(audience.heard(), [answered.id]);
+        assert_eq!(audience.delivered().len(), 2);
+        audience.acknowledge(&[hello.id]);
+        assert_eq!(audience.delivered(), [answered.id]);
         let late = words(dispatch, Some(question), "no");
         audience.take(vec![late.clone()]);
         assert_eq!(messages.try_recv().unwrap(), late);
         audience.end(dispatch);
         audience.take(vec![words(dispatch, None, "bye")]);
-        assert_eq!(audience.heard().len(), 2);
+        assert_eq!(audience.delivered().len(), 2);
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::dispatch::outgoing;
 use crate::faults;
-use crate::instance::{Hearing, Instance};
+use crate::instance::{HelloResult, Instance};
 use crate::reminder::Reminder;
 use crate::spool::Spool;
 
@@ -146,7 +146,7 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
         answered: instance.answered(),
         used: instance.allowances.used(),
         transcripts: instance.transcripts.next_to_confirm(),
-        heard: instance.audience.heard(),
+        heard: instance.audience.delivered(),
         warm_bytes: Some(instance.workspaces.warm_bytes()),
     };
     match instance.broker.heartbeat(&beat).await {
@@ -158,10 +158,10 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
             archived,
             words,
         }) => {
-            instance.heard(true);
+            instance.note_heartbeat(true);
             instance.transcripts.forget(&archived);
             instance.allowances.grant(&shares);
-            instance.audience.is_known(&beat.heard);
+            instance.audience.acknowledge(&beat.heard);
             instance.audience.take(words);
             if silence.over() {
                 tracing::info!("in contact again");
@@ -181,7 +181,7 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
         Ok(HeartbeatAnswer::SayHello) => say_hello_again(instance).await,
         Ok(HeartbeatAnswer::Unknown) => tracing::warn!("the heartbeat's answer is of a later release"),
         Err(error) => {
-            instance.heard(false);
+            instance.note_heartbeat(false);
             let error = format!("{error:#}");
             if silence.is_due(&error, Instant::now()) {
                 tracing::warn!(error, "out of contact");
@@ -196,9 +196,9 @@ async fn say_hello_again(instance: &Instance) {
     if instance.in_contact() {
         tracing::info!("the coordinator doesn't know this worker; saying hello");
     }
-    instance.heard(false);
+    instance.note_heartbeat(false);
     match instance.hello_once(&[]).await {
-        Ok(Hearing::Later { reason, .. }) => {
+        Ok(HelloResult::Later { reason, .. }) => {
             tracing::warn!(reason, "not welcome yet; saying hello again")
         }
         Ok(_) => {}

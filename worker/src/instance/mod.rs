@@ -98,7 +98,7 @@ pub struct Instance {
 
 /// Result of a hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hearing {
+pub enum HelloResult {
     /// This incarnation now has its name.
     Welcome,
     Later {
@@ -239,7 +239,7 @@ impl Instance {
     }
 
     /// Counts a slot as free or busy.
-    pub fn slot_is_free(&self, free: bool) {
+    pub fn set_slot_free(&self, free: bool) {
         if free {
             self.busy_slots.fetch_sub(1, Ordering::Relaxed);
         } else {
@@ -253,7 +253,7 @@ impl Instance {
     }
 
     /// Records whether a heartbeat was answered.
-    pub fn heard(&self, answered: bool) {
+    pub fn note_heartbeat(&self, answered: bool) {
         self.in_contact.store(answered, Ordering::Relaxed);
         if answered {
             lock(&self.times).heard = Instant::now();
@@ -334,7 +334,7 @@ impl Instance {
     /// Fails if a coordinator refuses it for good.
     pub async fn say_hello(&self, held: &[DispatchId]) -> anyhow::Result<()> {
         let mut reminder = Reminder::default();
-        while let Hearing::Later { pause, reason } = self.hello_once(held).await? {
+        while let HelloResult::Later { pause, reason } = self.hello_once(held).await? {
             if reminder.is_due(&reason, Instant::now()) {
                 let cause = self.broker.refusal(&self.config.nats_url).await;
                 let cause = cause.map(|refusal| refusal.to_string());
@@ -353,7 +353,7 @@ impl Instance {
     ///
     /// # Errors
     /// Fails if a coordinator refuses it for good.
-    pub async fn hello_once(&self, held: &[DispatchId]) -> anyhow::Result<Hearing> {
+    pub async fn hello_once(&self, held: &[DispatchId]) -> anyhow::Result<HelloResult> {
         let mut spooled = self.spool.dispatches();
         spooled.extend(held.iter().filter(|d| !self.spool.dispatches().contains(d)));
         spooled.extend(self.running());
@@ -389,11 +389,11 @@ impl Instance {
                 times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
                 times.lease = Duration::from_millis(lease_ms);
                 times.dark_limit = Duration::from_millis(dark_limit_ms);
-                self.broker.lease_is(times.lease);
+                self.broker.set_lease(times.lease);
                 drop(times);
-                self.heard(true);
+                self.note_heartbeat(true);
                 tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");
-                Ok(Hearing::Welcome)
+                Ok(HelloResult::Welcome)
             }
             Ok(HelloAnswer::Refused {
                 reason,
@@ -401,12 +401,12 @@ impl Instance {
             }) => {
                 let after_ms = retry_after_ms.ok_or_else(|| anyhow::anyhow!("{reason}"))?;
                 let pause = Duration::from_millis(after_ms.min(5_000));
-                Ok(Hearing::Later { pause, reason })
+                Ok(HelloResult::Later { pause, reason })
             }
             Ok(HelloAnswer::Unknown) => {
                 anyhow::bail!("the coordinator is of a later release; update this worker")
             }
-            Err(error) => Ok(Hearing::Later {
+            Err(error) => Ok(HelloResult::Later {
                 pause: PAUSE,
                 reason: format!("{error:#}"),
             }),

@@ -88,12 +88,12 @@ impl Slot {
     async fn answered(&mut self, instance: &Arc<Instance>, answer: ClaimAnswer) {
         match answer {
             ClaimAnswer::Assigned { assignment } => {
-                instance.slot_is_free(false);
+                instance.set_slot_free(false);
                 let _trial = self.trial.take().filter(|_| instance.is_on_trial(&assignment));
                 if let Some(place) = self.place.take() {
                     dispatch::run(instance, *assignment, Arc::new(place)).await;
                 }
-                instance.slot_is_free(true);
+                instance.set_slot_free(true);
                 self.asked = None;
             }
             ClaimAnswer::Nothing => {

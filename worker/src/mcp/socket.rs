@@ -113,7 +113,7 @@ mod tests {
     use crate::mcp::tools::tests::toolbox;
 
     /// Sends a key and these messages. Returns the answers until each message has one or the connection ends.
-    async fn says(socket: &Socket, key: Uuid, messages: &[Value]) -> Vec<Value> {
+    async fn send(socket: &Socket, key: Uuid, messages: &[Value]) -> Vec<Value> {
         let (read, mut write) = UnixStream::connect(socket.path()).await.unwrap().into_split();
         let mut lines = BufReader::new(read).lines();
         let mut answers = Vec::new();
@@ -148,9 +148,9 @@ mod tests {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
     }
 
-    async fn works(socket: &Socket, key: Uuid, version: &str) {
+    async fn assert_works(socket: &Socket, key: Uuid, version: &str) {
         let [begin, begun] = begin(version);
-        let answers = says(socket, key, &[begin, begun, call(1, "task_context", json!({}))]).await;
+        let answers = send(socket, key, &[begin, begun, call(1, "task_context", json!({}))]).await;
         assert!(
             answers[0]["result"]["protocolVersion"].is_string(),
             "{version}: {answers:?}"
@@ -166,12 +166,12 @@ mod tests {
         let (folder, key) = (tempfile::tempdir().unwrap(), Uuid::new_v4());
         let socket = Socket::open(folder.path(), key, Arc::new(toolbox(SessionKind::Work))).unwrap();
         for version in ["2024-11-05", "2025-06-18", "1999-01-01", "2199-01-01"] {
-            works(&socket, key, version).await;
+            assert_works(&socket, key, version).await;
         }
     }
 
     /// Sends these messages, closes its side, and waits until the other side closes.
-    async fn says_and_ends(socket: &Socket, key: Uuid, messages: &[Value]) {
+    async fn send_and_close(socket: &Socket, key: Uuid, messages: &[Value]) {
         let (mut read, mut write) = UnixStream::connect(socket.path()).await.unwrap().into_split();
         let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
         // The other side may have closed the connection already.
@@ -197,11 +197,11 @@ mod tests {
                 json!({"jsonrpc": "2.0", "id": 1, "method": "nothing"}),
             ],
         ] {
-            says_and_ends(&socket, key, &messages).await;
-            works(&socket, key, "2025-06-18").await;
+            send_and_close(&socket, key, &messages).await;
+            assert_works(&socket, key, "2025-06-18").await;
         }
-        let stranger = says(&socket, Uuid::new_v4(), &[begin]).await;
+        let stranger = send(&socket, Uuid::new_v4(), &[begin]).await;
         assert_eq!(stranger, Vec::<Value>::new());
-        works(&socket, key, "2025-06-18").await;
+        assert_works(&socket, key, "2025-06-18").await;
     }
 }

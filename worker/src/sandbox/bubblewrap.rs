@@ -85,24 +85,24 @@ fn works(program: &Path, namespaces: &[&str], pre_exec: PreExecLimits) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let beginning = ChildSetup {
-        give_up: pre_exec,
+    let setup = ChildSetup {
+        pre_exec,
         ..ChildSetup::default()
     };
-    beginning.give(&mut command, None);
+    setup.apply_to(&mut command, None);
     command.status().is_ok_and(|status| status.success())
 }
 
 /// Whether it also starts under `no_new_privs`, which dropping rights requires. A setuid bubblewrap does not.
 /// Checked once.
 /// root's rights doesn't.
-fn gives_up() -> bool {
-    static GIVES_UP: LazyLock<bool> = LazyLock::new(|| {
+fn works_without_new_privileges() -> bool {
+    static WORKS: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
-            given_up(&Network::Open).is_ok_and(|pre_exec| works(program, &["--unshare-pid"], pre_exec))
+            limits_of(&Network::Open).is_ok_and(|pre_exec| works(program, &["--unshare-pid"], pre_exec))
         })
     });
-    *GIVES_UP
+    *WORKS
 }
 
 /// Limits for what namespaces don't restrict, as far as this machine's bubblewrap runs with them.
@@ -110,13 +110,13 @@ fn gives_up() -> bool {
 /// # Errors
 /// Fails if the kernel refuses a limit.
 pub(super) fn pre_exec_limits(network: &Network) -> io::Result<PreExecLimits> {
-    if *network == Network::Open && !gives_up() {
+    if *network == Network::Open && !works_without_new_privileges() {
         return Ok(PreExecLimits::default());
     }
-    given_up(network)
+    limits_of(network)
 }
 
-fn given_up(network: &Network) -> io::Result<PreExecLimits> {
+fn limits_of(network: &Network) -> io::Result<PreExecLimits> {
     let sockets = match network {
         Network::Open => None,
         Network::None => Some(Sockets::Own),

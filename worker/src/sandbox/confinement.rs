@@ -26,7 +26,7 @@ use crate::sandbox::process_tag::ProcessTag;
 
 /// A session's sandbox, which also groups its processes.
 pub struct Confinement {
-    wall: Wall,
+    mechanism: Mechanism,
     cgroup: Arc<Cgroup>,
     /// Tag to find its processes by.
     tag: Option<ProcessTag>,
@@ -34,7 +34,7 @@ pub struct Confinement {
 }
 
 /// Protection of files.
-enum Wall {
+enum Mechanism {
     Open,
     Landlock {
         /// `None` if a session can't have a root of its own.
@@ -90,7 +90,7 @@ pub fn means() -> Means {
 }
 
 /// Landlock, with a root of the session's own if possible.
-fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Result<Wall> {
+fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Result<Mechanism> {
     let sockets = match network {
         Network::Open => None,
         Network::None => Some(Sockets::Local),
@@ -112,7 +112,7 @@ fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Res
         calls: filters.then(|| filter::program(sockets, shared)).transpose()?,
         capabilities: true,
     };
-    Ok(Wall::Landlock { root, pre_exec })
+    Ok(Mechanism::Landlock { root, pre_exec })
 }
 
 /// Path of a file in a session's own folder that is equal in all sessions ([`SESSION_MOUNT`]). `None` in a
@@ -137,7 +137,7 @@ impl Confinement {
     /// No sandbox.
     pub fn none() -> Self {
         Self {
-            wall: Wall::Open,
+            mechanism: Mechanism::Open,
             cgroup: Arc::default(),
             tag: None,
             resources: Resources::default(),
@@ -157,17 +157,17 @@ impl Confinement {
             .enforceable(effective, means())
             .map_err(|error| format!("failed to confine the agent: {error}"))?;
         let refused = |error: io::Error| format!("failed to make the sandbox's rules: {error}");
-        let wall = match (effective, bubblewrap) {
+        let mechanism = match (effective, bubblewrap) {
             (Effective::Landlock, _) => landlocked(policy, network, root::kind()).map_err(refused)?,
             (Effective::Bubblewrap, Some(program)) => {
-                Wall::Bubblewrap(Wrap::new(program, policy, network).map_err(refused)?)
+                Mechanism::Bubblewrap(Wrap::new(program, policy, network).map_err(refused)?)
             }
-            _ => Wall::Open,
+            _ => Mechanism::Open,
         };
         let resources = sandbox.resources;
         let cgroup = Arc::new(Cgroup::make(dispatch, &resources));
         Ok(Self {
-            wall,
+            mechanism,
             cgroup,
             tag: Some(ProcessTag::of(dispatch)),
             resources,
@@ -176,7 +176,7 @@ impl Confinement {
 
     /// Whether any files are protected.
     pub fn is_confined(&self) -> bool {
-        !matches!(self.wall, Wall::Open)
+        !matches!(self.mechanism, Mechanism::Open)
     }
 
     /// The session's control groups. They are removed when the last holder drops them.
@@ -193,15 +193,15 @@ impl Confinement {
         program: impl AsRef<OsStr>,
         environment: &BTreeMap<OsString, OsString>,
     ) -> io::Result<Inside> {
-        match &self.wall {
-            Wall::Open | Wall::Landlock { .. } => Ok(Inside::plain(program.as_ref(), environment)),
-            Wall::Bubblewrap(wrap) => wrap.command(program.as_ref(), environment),
+        match &self.mechanism {
+            Mechanism::Open | Mechanism::Landlock { .. } => Ok(Inside::plain(program.as_ref(), environment)),
+            Mechanism::Bubblewrap(wrap) => wrap.command(program.as_ref(), environment),
         }
     }
 
     /// Whether a wrapper process runs between the worker and the command.
     pub fn is_wrapped(&self) -> bool {
-        matches!(self.wall, Wall::Bubblewrap(_))
+        matches!(self.mechanism, Mechanism::Bubblewrap(_))
     }
 
     /// Starts a command of [`Self::command`] inside, as the leader of its own session and process group.
@@ -214,23 +214,23 @@ impl Confinement {
             .resources
             .memory_bytes
             .filter(|_| !self.cgroup.bounds_memory());
-        let (root, pre_exec) = match &self.wall {
-            Wall::Open => (None, PreExecLimits::default()),
-            Wall::Landlock { root, pre_exec } => (root.clone(), pre_exec.again()?),
-            Wall::Bubblewrap(wrap) => {
+        let (root, pre_exec) = match &self.mechanism {
+            Mechanism::Open => (None, PreExecLimits::default()),
+            Mechanism::Landlock { root, pre_exec } => (root.clone(), pre_exec.again()?),
+            Mechanism::Bubblewrap(wrap) => {
                 wrap.find(command)?;
                 (None, wrap.pre_exec_limits()?)
             }
         };
         // If nothing separates terminals, the worker opens a session's terminals for it.
-        let handed_over = matches!(self.wall, Wall::Landlock { root: None, .. }) && filter::works();
+        let handed_over = matches!(self.mechanism, Mechanism::Landlock { root: None, .. }) && filter::works();
         let (handing, handed) = handed_over.then(terminals::pair).transpose()?.unzip();
-        let child = command.begin(ChildSetup {
+        let child = command.start(ChildSetup {
             entrances: self.cgroup.entrances(),
             limits: self.resources.limits(memory),
             tag: self.tag,
             root,
-            give_up: pre_exec,
+            pre_exec,
             terminals: handing,
         })?;
         if let Some(handed) = handed {
@@ -254,7 +254,7 @@ mod tests {
             ..Policy::default()
         };
         let confinement = Confinement {
-            wall: landlocked(&policy, &Network::Open, kind).unwrap(),
+            mechanism: landlocked(&policy, &Network::Open, kind).unwrap(),
             ..Confinement::none()
         };
         let environment = BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]);

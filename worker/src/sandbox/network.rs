@@ -64,8 +64,8 @@ impl Network {
     ///
     /// # Errors
     /// Fails if it can't: the message says what is missing and what to do.
-    pub fn enforceable(&self, wall: Effective, means: Means) -> Result<(), String> {
-        let missing = match (self, wall) {
+    pub fn enforceable(&self, effective: Effective, means: Means) -> Result<(), String> {
+        let missing = match (self, effective) {
             (Self::Open, _) => return Ok(()),
             (_, Effective::Open) => "a sandbox, and nothing confines agents here: see `sandbox`",
             (Self::None, Effective::Bubblewrap) if !means.namespace => {
@@ -83,8 +83,8 @@ impl Network {
     }
 
     /// What stays reachable despite the policy, or without one, for `doctor` and the worker's start.
-    pub fn gaps(&self, wall: Effective, abi: u32) -> Vec<&'static str> {
-        match (self, wall) {
+    pub fn gaps(&self, effective: Effective, abi: u32) -> Vec<&'static str> {
+        match (self, effective) {
             (_, Effective::Open) => Vec::new(),
             (Self::Open, Effective::Bubblewrap) if abi < SCOPE_ABI => vec![NETWORK, ABSTRACT],
             (Self::Open, _) => vec![NETWORK],
@@ -95,7 +95,7 @@ impl Network {
                     "other machines at the proxy's port: Landlock knows ports, not addresses",
                 ),
                 (true, "connections from outside to a port that the kernel chooses"),
-                (wall == Effective::Bubblewrap && abi < SCOPE_ABI, ABSTRACT),
+                (effective == Effective::Bubblewrap && abi < SCOPE_ABI, ABSTRACT),
             ]
             .into_iter()
             .filter(|(open, _)| *open)
@@ -291,8 +291,8 @@ mod tests {
             namespace: true,
             own_root: true,
         };
-        let check = |text: &str, wall, means, missing: Option<&str>| {
-            let error = network(text).enforceable(wall, means).err();
+        let check = |text: &str, effective, means, missing: Option<&str>| {
+            let error = network(text).enforceable(effective, means).err();
             match missing {
                 None => assert_eq!(error, None, "{text}"),
                 Some(missing) => assert!(

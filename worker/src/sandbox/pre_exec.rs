@@ -39,7 +39,7 @@ impl PreExecLimits {
     ///
     /// # Errors
     /// Fails if the kernel refuses.
-    pub fn give_up(&mut self, own: Option<OwnedFd>) -> io::Result<()> {
+    pub fn apply(&mut self, own: Option<OwnedFd>) -> io::Result<()> {
         // An error message would have to be allocated.
         let refused = || io::Error::from(io::ErrorKind::Unsupported);
         if let Some(mut rules) = self.rules.take() {

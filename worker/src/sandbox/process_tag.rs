@@ -43,13 +43,13 @@ impl ProcessTag {
 
     /// Tags this process and its later children. Only makes system calls. Fails silently in a worker with
     /// lower limits, for example inside another session; other means of identification remain.
-    pub(super) fn put_on(self) {
+    pub(super) fn set_on_self(self) {
         let _ = setrlimit(Resource::RLIMIT_RTTIME, self.realtime, self.realtime);
         let _ = setrlimit(Resource::RLIMIT_LOCKS, self.locks, self.locks);
     }
 
     /// Whether a process has this tag.
-    pub fn is_on(self, pid: i32) -> bool {
+    pub fn is_set_on(self, pid: i32) -> bool {
         fs::read_to_string(format!("/proc/{pid}/limits")).is_ok_and(|limits| self.is_among(&limits))
     }
 
@@ -85,15 +85,15 @@ mod tests {
             processes: true,
             ipc: true,
         };
-        let beginning = ChildSetup {
+        let setup = ChildSetup {
             tag: Some(tag),
-            give_up: PreExecLimits {
+            pre_exec: PreExecLimits {
                 calls: Some(filter::program(None, shared).unwrap()),
                 ..PreExecLimits::default()
             },
             ..ChildSetup::default()
         };
-        beginning.give(command.as_std_mut(), None);
+        setup.apply_to(command.as_std_mut(), None);
         let output = command.output().await.unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -104,7 +104,7 @@ mod tests {
         let other = format!("{dispatch}-other");
         let shed = "setsid env -i PATH=\"$PATH\" sh -c 'sleep 600 </dev/null >/dev/null 2>&1 & echo $!'";
         let pid: i32 = printed(ProcessTag::of(&dispatch), shed).await.parse().unwrap();
-        assert!(ProcessTag::of(&dispatch).is_on(pid));
+        assert!(ProcessTag::of(&dispatch).is_set_on(pid));
         assert_eq!(kill_leftovers(&other), 0);
         assert_ne!(kill_leftovers(&dispatch), 0);
         assert_eq!(kill_leftovers(&dispatch), 0);

@@ -107,11 +107,11 @@ mod tests {
         let own = std::env::vars_os().collect();
         let mut command = Inside::plain("sh".as_ref(), &own);
         command.args(["-c", "ulimit -c; ulimit -f; ulimit -St; ulimit -Ht; ulimit -d"]);
-        let beginning = ChildSetup {
+        let setup = ChildSetup {
             limits: resources.limits(Some(512 * 1024 * 1024)),
             ..ChildSetup::default()
         };
-        beginning.give(command.as_std_mut(), None);
+        setup.apply_to(command.as_std_mut(), None);
         let output = command.output().await.unwrap();
         // Blocks of 512 bytes, seconds, KiB.
         assert_eq!(

@@ -81,11 +81,11 @@ pub(super) fn works(kind: Kind) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let beginning = ChildSetup {
+    let setup = ChildSetup {
         root: Some(root),
         ..ChildSetup::default()
     };
-    beginning.give(&mut command, None);
+    setup.apply_to(&mut command, None);
     command.status().is_ok_and(|status| status.success())
 }
 
@@ -498,11 +498,11 @@ mod tests {
         };
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script]).current_dir(work.path());
-        let beginning = ChildSetup {
+        let setup = ChildSetup {
             root: Some(Root::new(kind, &policy).unwrap()),
             ..ChildSetup::default()
         };
-        beginning.give(&mut command, None);
+        setup.apply_to(&mut command, None);
         let output = command.output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     }

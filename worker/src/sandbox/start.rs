@@ -48,9 +48,9 @@ impl Inside {
     ///
     /// # Errors
     /// Fails if the command can't be started.
-    pub(super) fn begin(&mut self, beginning: ChildSetup) -> io::Result<Child> {
+    pub(super) fn start(&mut self, setup: ChildSetup) -> io::Result<Child> {
         let inherited = self.arguments.as_ref().map(|file| file.as_raw_fd());
-        beginning.give(self.command.as_std_mut(), inherited);
+        setup.apply_to(self.command.as_std_mut(), inherited);
         self.command.spawn()
     }
 }
@@ -85,7 +85,7 @@ pub(super) struct ChildSetup {
     /// Its root.
     pub root: Option<Root>,
     /// Limits applied last, after all steps that need the rights.
-    pub give_up: PreExecLimits,
+    pub pre_exec: PreExecLimits,
     /// Sender for its terminal calls.
     pub terminals: Option<CallSender>,
 }
@@ -93,7 +93,7 @@ pub(super) struct ChildSetup {
 impl ChildSetup {
     /// Applies the setup to a command, in a session of its own. The command leads a process group and has no
     /// terminal of the worker's user. It inherits the file `inherited`.
-    pub fn give(mut self, command: &mut std::process::Command, inherited: Option<RawFd>) {
+    pub fn apply_to(mut self, command: &mut std::process::Command, inherited: Option<RawFd>) {
         let folder = command.get_current_dir();
         let folder = folder.and_then(|folder| CString::new(folder.as_os_str().as_bytes()).ok());
         let begin = move || -> io::Result<()> {
@@ -105,7 +105,7 @@ impl ChildSetup {
                 setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
             }
             if let Some(tag) = self.tag {
-                tag.put_on();
+                tag.set_on_self();
             }
             if let Some(file) = inherited {
                 // SAFETY: the command holds the descriptor open until it is started.
@@ -118,7 +118,7 @@ impl ChildSetup {
                 // The old working folder belongs to the root that it left.
                 rustix::process::chdir(folder)?;
             }
-            self.give_up.give_up(devices)?;
+            self.pre_exec.apply(devices)?;
             self.terminals.as_ref().map_or(Ok(()), CallSender::begin)
         };
         // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
 use super::protocol_log::Direction;
 use crate::session::client::elicitation;
-use crate::session::client::requests::Desk;
+use crate::session::client::requests::RequestHandler;
 use crate::session::people::{People, now};
 use crate::session::process::agent::Agent;
 use crate::session::protocol::lines::{Line, Lines};
@@ -41,7 +41,7 @@ pub struct Conversation<'a> {
     record: &'a mut Record,
     lines: Lines<ChildStdout>,
     /// The sending side; `None` once the agent's input is closed.
-    voice: Option<Voice>,
+    link: Option<AgentLink>,
     end: watch::Receiver<Option<EndReason>>,
     /// Whether the sender of end requests is still alive.
     end_sender_alive: bool,
@@ -66,11 +66,11 @@ pub struct Conversation<'a> {
 }
 
 /// The parts that talk to the agent.
-pub struct Voice {
+pub struct AgentLink {
     /// Sends.
     pub outbox: Outbox,
     /// Answers the agent's requests.
-    pub desk: Desk,
+    pub requests: RequestHandler,
     /// A second handle on the agent's input. It reports when the agent closes that pipe.
     pub probe: pipe::Sender,
 }
@@ -94,7 +94,7 @@ pub enum Stop {
         /// Kind of refusal.
         door: Unavailable,
         /// The agent's last words about it.
-        said: String,
+        message: String,
     },
     /// The step's own deadline passed.
     Due,
@@ -115,7 +115,7 @@ impl<'a> Conversation<'a> {
         agent: &'a mut Agent,
         record: &'a mut Record,
         stdout: ChildStdout,
-        voice: Voice,
+        link: AgentLink,
         limits: SessionLimits,
         end: watch::Receiver<Option<EndReason>>,
         disk: watch::Receiver<bool>,
@@ -125,7 +125,7 @@ impl<'a> Conversation<'a> {
             agent,
             record,
             lines: Lines::new(stdout, limits.output_bytes),
-            voice: Some(voice),
+            link: Some(link),
             end,
             end_sender_alive: true,
             limits,
@@ -145,7 +145,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Time spent waiting for these people counts towards no limit.
-    pub fn waiting_for(mut self, people: Option<People>) -> Self {
+    pub fn with_people(mut self, people: Option<People>) -> Self {
         self.people = people;
         self
     }
@@ -173,7 +173,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Begins a replay of an earlier session, which has its own output limit.
-    pub fn replay_begins(&mut self) {
+    pub fn begin_replay(&mut self) {
         self.record.mute(true);
         let from = self.lines.total_bytes();
         self.replay_from = Some(from);
@@ -181,7 +181,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Ends the replay.
-    pub fn replay_ends(&mut self) {
+    pub fn end_replay(&mut self) {
         self.record.mute(false);
         if let Some(from) = self.replay_from.take() {
             self.replayed_bytes += self.lines.total_bytes() - from;
@@ -220,12 +220,12 @@ impl<'a> Conversation<'a> {
         let stderr = self.stderr_since_progress();
         let noted = || self.record.complaints().map(|(_, words)| words.as_str());
         let door = unavailable::of_repeated(stderr.lines().chain(noted()))?;
-        let said_recently = self.record.complaints().any(|(at, _)| recently <= *at)
+        let reported_recently = self.record.complaints().any(|(at, _)| recently <= *at)
             || unavailable::of_stderr(&self.agent.stderr_since(recently)).is_some();
-        let said = noted()
+        let message = noted()
             .next_back()
             .map_or_else(|| last_lines(&stderr), str::to_owned);
-        said_recently.then_some(Stop::Refused { door, said })
+        reported_recently.then_some(Stop::Refused { door, message })
     }
 
     /// Start time.
@@ -237,31 +237,31 @@ impl<'a> Conversation<'a> {
     pub fn request(&mut self, method: &str, params: &impl Serialize) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        if let Some(voice) = &self.voice {
-            voice.outbox.request(id, method, params);
+        if let Some(link) = &self.link {
+            link.outbox.request(id, method, params);
         }
         id
     }
 
     /// Sends a notification.
-    pub fn tell(&self, method: &str, params: &impl Serialize) {
-        if let Some(voice) = &self.voice {
-            voice.outbox.notify(method, params);
+    pub fn notify(&self, method: &str, params: &impl Serialize) {
+        if let Some(link) = &self.link {
+            link.outbox.notify(method, params);
         }
     }
 
     /// Starts a turn of the agent: its permission requests are answered again.
-    pub fn turn_begins(&mut self) {
-        if let Some(voice) = &mut self.voice {
-            voice.desk.turn_begins();
+    pub fn begin_turn(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.requests.begin_turn();
         }
     }
 
     /// Cancels the agent's turn. Its open permission requests are then answered as cancelled.
     pub fn cancel_turn(&self, session: &str) {
-        self.tell("session/cancel", &json!({ "sessionId": session }));
-        if let Some(voice) = &self.voice {
-            voice.desk.turn_is_cancelled();
+        self.notify("session/cancel", &json!({ "sessionId": session }));
+        if let Some(link) = &self.link {
+            link.requests.cancel_turn();
         }
     }
 
@@ -295,7 +295,7 @@ impl<'a> Conversation<'a> {
     ///
     /// # Errors
     /// Returns the reason if the conversation ends.
-    pub async fn hear_one(&mut self, until: Instant) -> Result<(), Stop> {
+    pub async fn next_event(&mut self, until: Instant) -> Result<(), Stop> {
         self.step(None, Bounds::Session(Some(until))).await.map(drop)
     }
 
@@ -322,7 +322,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Waits until the process is gone or the deadline passes. Returns whether it is gone.
-    pub async fn gone(&mut self, until: Instant) -> bool {
+    pub async fn wait_until_gone(&mut self, until: Instant) -> bool {
         while self.agent.exit().is_none() {
             let over = match self.step(None, Bounds::Until(until)).await {
                 Ok(_) | Err(Stop::Closed { .. }) => false,
@@ -340,7 +340,7 @@ impl<'a> Conversation<'a> {
 
     /// Closes the agent's input, which well-behaved agents take as the end.
     pub fn close_input(&mut self) {
-        self.voice = None;
+        self.link = None;
     }
 
     /// Waits for one event and handles it. Returns the awaited response if it arrived.
@@ -362,9 +362,9 @@ impl<'a> Conversation<'a> {
             return Err(stop);
         }
         let wake = self.broken.map_or(until, |broken| broken.min(until));
-        let probe = self.voice.as_ref().map(|voice| &voice.probe);
+        let probe = self.link.as_ref().map(|link| &link.probe);
         // An agent that sends requests but doesn't read the answers is not read either.
-        let outbox = self.voice.as_ref().map(|voice| &voice.outbox);
+        let outbox = self.link.as_ref().map(|link| &link.outbox);
         let room = outbox.is_none_or(Outbox::has_room);
         tokio::select! {
             biased;
@@ -455,7 +455,7 @@ impl<'a> Conversation<'a> {
             }
             Line::TooLong { bytes } => {
                 let size = format!("{bytes} bytes");
-                self.record.odd("a line that is too long to be read", &size);
+                self.record.note_oddity("a line that is too long to be read", &size);
             }
             Line::OverBudget => {}
             Line::End => {
@@ -478,23 +478,23 @@ impl<'a> Conversation<'a> {
             }
             Incoming::Notification { params, .. } => {
                 if unavailable::is_complaint(params) {
-                    self.record.complained(params);
+                    self.record.add_complaint(params);
                 }
             }
             Incoming::Request { id, method, params } => {
                 self.progressed = now();
                 if method == elicitation::METHOD
                     && !self
-                        .voice
+                        .link
                         .as_ref()
-                        .is_some_and(|voice| voice.desk.reaches_people(params))
+                        .is_some_and(|link| link.requests.reaches_people(params))
                 {
                     self.record.add_question(&elicitation::question(params));
                 }
-                if let Some(voice) = &mut self.voice
-                    && let Some(group) = voice.desk.serve(id, &method, params, self.record)
+                if let Some(link) = &mut self.link
+                    && let Some(group) = link.requests.serve(id, &method, params, self.record)
                 {
-                    self.agent.owns_group(group);
+                    self.agent.add_group(group);
                 }
             }
             Incoming::Response { id, result } if id.is_some() && id == awaited => {
@@ -503,8 +503,8 @@ impl<'a> Conversation<'a> {
                     .map_err(|error| bare(self.record.transcript.redactor(), error));
                 return Some(answer);
             }
-            Incoming::Response { .. } => self.record.odd("an answer that nobody waits for", line),
-            Incoming::Heavy => self.record.odd("a message of more values than are read", line),
+            Incoming::Response { .. } => self.record.note_oddity("an answer that nobody waits for", line),
+            Incoming::Heavy => self.record.note_oddity("a message of more values than are read", line),
             Incoming::Junk if peer::shows_nothing(line) => {}
             Incoming::Junk => self.record.unread(line),
         }

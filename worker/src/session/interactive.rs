@@ -12,7 +12,7 @@ use super::run::words;
 use super::spec::SessionSpec;
 use crate::session::operator::{Operator, OperatorInput, Turn};
 use crate::session::protocol::handshake::{self, Break, refused};
-use crate::session::script::begun;
+use crate::session::script::record_start;
 
 /// Longest stop reason in a message. Bytes.
 const REASON_BYTES: usize = 100;
@@ -23,8 +23,8 @@ pub(super) async fn run(
     person: &mut Operator,
     conversation: &mut Conversation<'_>,
 ) -> Result<Ended, Break> {
-    let opened = handshake::shake(spec, conversation).await?;
-    begun(spec, conversation, opened.model.clone());
+    let opened = handshake::perform(spec, conversation).await?;
+    record_start(spec, conversation, opened.model.clone());
     let session = opened.session;
     let capabilities = conversation.record().introduction.capabilities;
     let mut trouble = None;
@@ -71,7 +71,7 @@ async fn prompt(
     conversation.record().prompted(&text);
     let content = vec![ContentBlock::Text(TextContent::new(text))];
     let request = PromptRequest::new(session.to_owned(), content);
-    conversation.turn_begins();
+    conversation.begin_turn();
     let id = conversation.request("session/prompt", &request);
     let mut bounds = Bounds::Session(None);
     let mut leaves = false;

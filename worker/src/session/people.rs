@@ -140,7 +140,7 @@ impl People {
     }
 
     /// Waits for a person's next message.
-    pub async fn heard(&self) -> Words {
+    pub async fn next_message(&self) -> Words {
         match self.messages.lock().await.recv().await {
             Some(words) => words,
             None => std::future::pending().await,
@@ -148,7 +148,7 @@ impl People {
     }
 
     /// Messages received so far.
-    pub async fn heard_so_far(&self) -> Vec<Words> {
+    pub async fn pending_messages(&self) -> Vec<Words> {
         let mut messages = self.messages.lock().await;
         std::iter::from_fn(|| messages.try_recv().ok()).collect()
     }

@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use super::check::Check;
-use super::conversation::{Conversation, Voice};
+use super::conversation::{Conversation, AgentLink};
 use super::people::now;
 use super::protocol_log::ProtocolLog;
 use super::resume::{self, Spent};
@@ -21,7 +21,7 @@ use super::transcript::{self, TranscriptSender};
 use crate::sandbox::{Cgroup, Confinement, PolicyRequest, policy};
 use crate::session::client::files::Files;
 use crate::session::client::permissions::Policy;
-use crate::session::client::requests::Desk;
+use crate::session::client::requests::RequestHandler;
 use crate::session::limits::disk;
 use crate::session::limits::retry_after;
 use crate::session::operator::Operator;
@@ -64,8 +64,8 @@ pub async fn run_checked(
         spec.tariff.clone(),
         allowance,
     );
-    let (ended, stderr_tail) = hold(&spec, Aim::Work(check), &mut record, end).await;
-    summed_up(record, spec.tool_sigils.as_deref(), ended, stderr_tail)
+    let (ended, stderr_tail) = run_processes(&spec, Aim::Work(check), &mut record, end).await;
+    session_end(record, spec.tool_sigils.as_deref(), ended, stderr_tail)
 }
 
 /// Like [`run`], with prompts from a person instead of the specification's. The session ends when they leave.
@@ -76,12 +76,12 @@ pub async fn converse(
     end: watch::Receiver<Option<EndReason>>,
 ) -> SessionEnd {
     let mut record = Record::new(transcript, &spec.agent.name);
-    let (ended, stderr_tail) = hold(&spec, Aim::Chat(&mut person), &mut record, end).await;
-    summed_up(record, None, ended, stderr_tail)
+    let (ended, stderr_tail) = run_processes(&spec, Aim::Chat(&mut person), &mut record, end).await;
+    session_end(record, None, ended, stderr_tail)
 }
 
 /// Builds the session's result.
-fn summed_up(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr_tail: String) -> SessionEnd {
+fn session_end(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr_tail: String) -> SessionEnd {
     record.settle();
     let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
@@ -138,7 +138,7 @@ pub async fn greet(
 ) -> Greeting {
     let (sender, mut receiver) = transcript::channel(redactor.clone());
     let mut record = Record::new(sender, &spec.agent.name);
-    let (ended, _) = hold(&spec, Aim::Greeting, &mut record, end).await;
+    let (ended, _) = run_processes(&spec, Aim::Greeting, &mut record, end).await;
     let introduction = std::mem::take(&mut record.introduction);
     drop(record);
     let mut notes = Vec::new();
@@ -159,7 +159,7 @@ pub async fn greet(
 }
 
 /// Runs the session in one process or two. Returns its end and the end of the agent's standard error.
-async fn hold(
+async fn run_processes(
     spec: &SessionSpec,
     aim: Aim<'_>,
     record: &mut Record,
@@ -270,19 +270,19 @@ async fn process(
     let (outbox, write) = peer::outbox(stdin, record.protocol.clone());
     let writer = tokio::spawn(write);
     let policy = Policy::new(spec.access, &spec.agent.permissions, &spec.cwd);
-    let desk = Desk::new(policy, files, environment.clone(), confinement, outbox.clone())
+    let requests = RequestHandler::new(policy, files, environment.clone(), confinement, outbox.clone())
         .with_people(spec.people.clone());
-    let desk = match &aim {
-        Aim::Chat(person) => desk.asking(person.questions.clone()),
-        Aim::Work(_) | Aim::Greeting => desk,
+    let requests = match &aim {
+        Aim::Chat(person) => requests.with_operator(person.questions.clone()),
+        Aim::Work(_) | Aim::Greeting => requests,
     };
-    let voice = Voice { outbox, desk, probe };
+    let link = AgentLink { outbox, requests, probe };
     let folders = [&spec.cwd, &spec.home, &spec.tmp].map(PathBuf::clone);
     let disk = disk::watch(folders, spec.sandbox.resources.disk_reserve_bytes);
     let mut conversation =
-        Conversation::new(&mut agent, record, stdout, voice, spec.limits, end, disk.filled())
-            .waiting_for(spec.people.clone());
-    let ended = script::tell(spec, aim, &mut conversation).await;
+        Conversation::new(&mut agent, record, stdout, link, spec.limits, end, disk.filled())
+            .with_people(spec.people.clone());
+    let ended = script::run(spec, aim, &mut conversation).await;
     let output_bytes = conversation.output_bytes();
     drop(conversation);
     writer.abort();

@@ -50,7 +50,7 @@ impl Aim<'_> {
 }
 
 /// Runs a session and ends it.
-pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversation<'_>) -> Ended {
+pub async fn run(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversation<'_>) -> Ended {
     let mut prompted = None;
     let works = matches!(aim, Aim::Work(_));
     let outcome = match aim {
@@ -71,7 +71,7 @@ pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversat
         }
     };
     if works {
-        doubted(conversation, ended)
+        detect_provider_error(conversation, ended)
     } else {
         ended
     }
@@ -87,7 +87,7 @@ struct Prompted {
 }
 
 /// Records the start of the session in the transcript.
-pub(super) fn begun(spec: &SessionSpec, conversation: &mut Conversation<'_>, model: Option<String>) {
+pub(super) fn record_start(spec: &SessionSpec, conversation: &mut Conversation<'_>, model: Option<String>) {
     let record = conversation.record();
     let before = record.agent.model.take();
     // An agent may not report its model when it resumes a session.
@@ -103,8 +103,8 @@ pub(super) fn begun(spec: &SessionSpec, conversation: &mut Conversation<'_>, mod
 }
 
 async fn greet(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Result<Ended, Break> {
-    let opened = handshake::shake(spec, conversation).await?;
-    begun(spec, conversation, opened.model);
+    let opened = handshake::perform(spec, conversation).await?;
+    record_start(spec, conversation, opened.model);
     Ok(Ended::Turn {
         stop_reason: "end_turn".to_owned(),
     })
@@ -116,13 +116,13 @@ async fn work(
     mut check: Option<Check>,
     prompted: &mut Option<Prompted>,
 ) -> Result<Ended, Break> {
-    let Opened { session, model } = handshake::shake(spec, conversation).await?;
-    begun(spec, conversation, model);
+    let Opened { session, model } = handshake::perform(spec, conversation).await?;
+    record_start(spec, conversation, model);
     conversation.watch_for_refusals();
     let mut prompt = spec.prompt.clone();
     let mut questions = 0;
     loop {
-        for words in heard_so_far(spec, conversation).await {
+        for words in pending_messages(spec, conversation).await {
             prompt = format!("{prompt}\n\n{}", words.prompt);
         }
         let from = conversation.record().text.len();
@@ -134,7 +134,7 @@ async fn work(
         if !ended.is_in_order() {
             return Ok(ended);
         }
-        hear_last_words(conversation).await;
+        wait_for_last_output(conversation).await;
         if questions < MOST_QUESTIONS
             && let Some(next) = ask_people(spec, conversation, from).await?
         {
@@ -148,7 +148,7 @@ async fn work(
         };
         prompt = match again {
             Some(again) => again,
-            None => match prompts(&heard_so_far(spec, conversation).await) {
+            None => match prompts(&pending_messages(spec, conversation).await) {
                 none if none.is_empty() => return Ok(ended),
                 some => some,
             },
@@ -163,9 +163,9 @@ fn prompts(words: &[Words]) -> String {
 }
 
 /// Messages from people since the last turn.
-async fn heard_so_far(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Vec<Words> {
+async fn pending_messages(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Vec<Words> {
     let words = match &spec.people {
-        Some(people) => people.heard_so_far().await,
+        Some(people) => people.pending_messages().await,
         None => Vec::new(),
     };
     for words in &words {
@@ -237,17 +237,17 @@ async fn run_check(
         record
             .transcript
             .note(format!("one more turn: {}", bounded(prompt, MESSAGE_BYTES)));
-        record.correction_begins();
+        record.begin_correction();
     }
     Ok(prompt)
 }
 
 /// Waits for an agent's last output after its turn, if the text has no sigil that tells the outcome: some
 /// agents end their turn too early. Nothing that happens meanwhile changes the turn's result.
-async fn hear_last_words(conversation: &mut Conversation<'_>) {
+async fn wait_for_last_output(conversation: &mut Conversation<'_>) {
     let until = now() + LAST_WORDS_WAIT;
     while !unavailable::is_concluded(&plain(&conversation.record().text)) {
-        if conversation.hear_one(until).await.is_err() {
+        if conversation.next_event(until).await.is_err() {
             return;
         }
     }
@@ -264,7 +264,7 @@ async fn turn(
 ) -> Result<(Ended, Vec<Words>), Break> {
     conversation.record().prompted(&prompt);
     let content = vec![ContentBlock::Text(TextContent::new(prompt))];
-    conversation.turn_begins();
+    conversation.begin_turn();
     let request = PromptRequest::new(session.clone(), content).meta(spec.meta());
     let id = conversation.request("session/prompt", &request);
     *prompted = Some(Prompted {
@@ -275,7 +275,7 @@ async fn turn(
     let answer = loop {
         let message = tokio::select! {
             biased;
-            message = heard(spec) => message,
+            message = next_message(spec) => message,
             answer = conversation.response(id, Bounds::Session(None)) => break answer?,
         };
         conversation.record().add_words(&message);
@@ -303,9 +303,9 @@ async fn turn(
 }
 
 /// Waits for a person's next message.
-async fn heard(spec: &SessionSpec) -> Words {
+async fn next_message(spec: &SessionSpec) -> Words {
     match &spec.people {
-        Some(people) => people.heard().await,
+        Some(people) => people.next_message().await,
         None => std::future::pending().await,
     }
 }
@@ -318,9 +318,9 @@ async fn cancel(
     stop: &Stop,
 ) -> bool {
     let Some(prompted) = prompted else {
-        return is_ours(stop);
+        return ended_by_worker(stop);
     };
-    if !is_ours(stop) {
+    if !ended_by_worker(stop) {
         return false;
     }
     conversation
@@ -340,7 +340,7 @@ async fn cancel(
 }
 
 /// Whether the worker ends the session while the agent may still answer.
-fn is_ours(stop: &Stop) -> bool {
+fn ended_by_worker(stop: &Stop) -> bool {
     matches!(
         stop,
         Stop::EndRequested(_) | Stop::Limit(_) | Stop::Refused { .. }
@@ -351,12 +351,12 @@ fn is_ours(stop: &Stop) -> bool {
 /// [`crate::session::process::agent::Agent::clean_up`] sends KILL.
 async fn finish(spec: &SessionSpec, conversation: &mut Conversation<'_>, wait: Duration) {
     conversation.close_input();
-    if conversation.gone(now() + wait).await {
+    if conversation.wait_until_gone(now() + wait).await {
         return;
     }
     conversation.agent().signal(Signal::SIGTERM);
     let grace = Duration::from_millis(spec.limits.grace_ms);
-    if !conversation.gone(now() + grace).await {
+    if !conversation.wait_until_gone(now() + grace).await {
         let note = "the agent ignores the end of its input and TERM: it is killed";
         conversation.record().transcript.note(note);
     }
@@ -375,8 +375,8 @@ async fn broken(
         // A provider's refusal may only show on standard error.
         Stop::Limit(SessionLimit::Idle | SessionLimit::Stall) => {}
         Stop::Limit(limit) => return Ended::Limit { limit },
-        Stop::Refused { door, said } => {
-            let message = format!("the agent `{}` was ended ({words}): {said}", spec.agent.name);
+        Stop::Refused { door, message } => {
+            let message = format!("the agent `{}` was ended ({words}): {message}", spec.agent.name);
             return Ended::Unavailable {
                 door,
                 message: bounded(&message, MESSAGE_BYTES),
@@ -384,7 +384,7 @@ async fn broken(
         }
         Stop::Exited(_) | Stop::Closed { .. } | Stop::Due => {}
     }
-    conversation.agent().hear_out().await;
+    conversation.agent().drain_stderr().await;
     let stderr = conversation.agent().stderr_tail();
     let limited = matches!(stop, Stop::Limit(_));
     let door = if limited || conversation.record().tool_calls > 0 {
@@ -423,7 +423,7 @@ async fn broken(
 }
 
 /// Detects a turn that ended in order but only contains the provider's error.
-fn doubted(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
+fn detect_provider_error(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
     let record = conversation.record();
     match &ended {
         Ended::Turn { .. } => {

@@ -380,9 +380,9 @@ mod tests {
 
     #[test]
     fn an_error_after_work_is_distinguished_from_a_description_of_one() {
-        let said = "I look at the tests.\nThe API answers 429 at times.\n";
+        let work = "I look at the tests.\nThe API answers 429 at times.\n";
         let check = |last: &str, expected| {
-            assert_eq!(of_turn(&format!("{said}{last}"), last, 20), expected, "{last}");
+            assert_eq!(of_turn(&format!("{work}{last}"), last, 20), expected, "{last}");
         };
         check("\nAPI Error: 429 Too Many Requests", Some(Unavailable::RateLimit));
         check("API Error: 529 Overloaded", Some(Unavailable::Overload));
@@ -416,7 +416,7 @@ mod tests {
         check(&long, None);
         let done = "<task-done>t-1</task-done>\n";
         assert_eq!(
-            of_turn(&format!("{done}{said}API Error: 429"), "API Error: 429", 20),
+            of_turn(&format!("{done}{work}API Error: 429"), "API Error: 429", 20),
             None
         );
     }

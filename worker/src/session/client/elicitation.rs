@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_answer_fills_in_a_form_of_one_field_or_declines_with_its_text() {
-        let check = |properties: Value, said: &str, content: Option<Value>| {
+        let check = |properties: Value, reply: &str, content: Option<Value>| {
             let asked = json!({"message": "Which?", "requestedSchema": {"properties": properties}});
             let form = Form::read(&asked.to_string()).unwrap();
             let words = Words {
@@ -197,13 +197,13 @@ mod tests {
                 dispatch: DispatchId::new(),
                 question: None,
                 by: "ann".to_owned(),
-                text: said.to_owned(),
+                text: reply.to_owned(),
                 prompt: String::new(),
             };
             let answer = answer(&form, Reply::Answered(words)).0;
             match content {
                 Some(content) => assert_eq!(answer, json!({"action": "accept", "content": content})),
-                None => assert_eq!(answer, declined(&format!("ann answered: {said}"))),
+                None => assert_eq!(answer, declined(&format!("ann answered: {reply}"))),
             }
         };
         let choices = json!({"db": {"type": "string", "enum": ["Postgres", "SQLite"]}});

@@ -41,7 +41,7 @@ use crate::session::transcript::{TranscriptSender, bounded};
 const DETAIL_BYTES: usize = 400;
 
 /// Serves the requests of one session. Dropping it ends the terminals and drops open requests.
-pub struct Desk {
+pub struct RequestHandler {
     policy: Policy,
     files: Arc<Files>,
     terminals: Terminals,
@@ -68,7 +68,7 @@ struct Ticket {
     open: Option<OpenRequest>,
 }
 
-impl Desk {
+impl RequestHandler {
     pub fn new(
         policy: Policy,
         files: Files,
@@ -91,7 +91,7 @@ impl Desk {
     }
 
     /// Asks the operator for permission wherever the policy does not reject.
-    pub fn asking(mut self, questions: Option<mpsc::UnboundedSender<OperatorQuestion>>) -> Self {
+    pub fn with_operator(mut self, questions: Option<mpsc::UnboundedSender<OperatorQuestion>>) -> Self {
         self.questions = questions;
         self
     }
@@ -108,12 +108,12 @@ impl Desk {
     }
 
     /// Starts a new turn of the agent.
-    pub fn turn_begins(&mut self) {
+    pub fn begin_turn(&mut self) {
         self.turn = CancellationToken::new();
     }
 
     /// Cancels the turn. Its open and later permission requests are answered as cancelled.
-    pub fn turn_is_cancelled(&self) {
+    pub fn cancel_turn(&self) {
         self.turn.cancel();
     }
 

@@ -33,7 +33,7 @@ pub struct Meter {
 
 impl Meter {
     /// Starts counting for another process of the session.
-    pub fn process_begins(&mut self) {
+    pub fn begin_process(&mut self) {
         *self = Self {
             before: self.total(),
             texts: self.texts,
@@ -362,7 +362,7 @@ mod tests {
                 match event {
                     Update(cost) => meter.update(*cost),
                     Prompt => meter.prompted(""),
-                    Process => meter.process_begins(),
+                    Process => meter.begin_process(),
                     Again(cost) => {
                         meter.continue_from(*cost);
                         meter.discard_replayed();

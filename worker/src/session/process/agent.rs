@@ -127,7 +127,7 @@ impl Agent {
     }
 
     /// Adds a process group to the session.
-    pub fn owns_group(&mut self, group: Group) {
+    pub fn add_group(&mut self, group: Group) {
         self.groups.push(group);
     }
 
@@ -144,12 +144,12 @@ impl Agent {
         let (mark, groups) = (self.mark.clone(), self.groups.clone());
         let killed = tokio::task::spawn_blocking(move || leftovers::kill_marked(&mark, &groups)).await;
         self.cleaned = killed.is_ok();
-        self.hear_out().await;
+        self.drain_stderr().await;
         (killed.unwrap_or(0), self.stderr_tail())
     }
 
     /// Waits for a bounded time until standard error is read to its end.
-    pub async fn hear_out(&mut self) {
+    pub async fn drain_stderr(&mut self) {
         if !self.stderr_reader.is_finished() {
             let _ = tokio::time::timeout(STDERR_WAIT, &mut self.stderr_reader).await;
         }

@@ -99,7 +99,7 @@ pub fn kill_leftovers(dispatch_mark: &str) -> usize {
 /// Like [`kill_leftovers`], and kills the members of the given process groups.
 pub(in crate::session) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> usize {
     let mark = format!("{MARK}={dispatch_mark}");
-    let spared = own_line();
+    let spared = own_ancestry();
     let (tag, cgroup) = (ProcessTag::of(dispatch_mark), Cgroup::of(dispatch_mark));
     let until = Instant::now() + GONE_LIMIT;
     let mut seen = HashSet::new();
@@ -109,7 +109,7 @@ pub(in crate::session) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> 
             members.contains(&process.pid)
                 || groups.iter().any(|group| group.holds(process))
                 || process.is_marked(mark.as_bytes())
-                || tag.is_on(process.pid)
+                || tag.is_set_on(process.pid)
         };
         let found = find(is_its_own, &spared);
         // Counted before the control group is killed.
@@ -179,7 +179,7 @@ fn processes() -> Vec<Process> {
 }
 
 /// This process and its ancestors. They are never killed, whatever marks they carry.
-fn own_line() -> HashSet<i32> {
+fn own_ancestry() -> HashSet<i32> {
     let mut line = HashSet::new();
     let mut pid = i32::try_from(std::process::id()).unwrap_or(0);
     while pid > 0 && line.insert(pid) {

@@ -110,9 +110,9 @@ impl Logins {
         for copied in &self.copied {
             let name = copied.file.original.display();
             match self.copy_one_back(copied) {
-                Ok(Back::Unchanged) => {}
-                Ok(Back::Refreshed) => notes.push(format!("the login {name} was refreshed")),
-                Ok(Back::Older) => notes.push(format!(
+                Ok(CopyBack::Unchanged) => {}
+                Ok(CopyBack::Refreshed) => notes.push(format!("the login {name} was refreshed")),
+                Ok(CopyBack::Older) => notes.push(format!(
                     "the login {name} was changed meanwhile: the session's older one is dropped"
                 )),
                 Err(error) => notes.push(format!("the login {name} stays as it was: {error}")),
@@ -121,10 +121,10 @@ impl Logins {
         notes
     }
 
-    fn copy_one_back(&self, copied: &Copied) -> io::Result<Back> {
+    fn copy_one_back(&self, copied: &Copied) -> io::Result<CopyBack> {
         let (bytes, changed_at) = self.read_copy(&copied.file.place)?;
         if bytes == copied.bytes {
-            return Ok(Back::Unchanged);
+            return Ok(CopyBack::Unchanged);
         }
         if bytes.is_empty() {
             return Err(io::Error::other("the session left it empty"));
@@ -132,7 +132,7 @@ impl Logins {
         let original = copied.file.original.canonicalize()?;
         let now = read_original(&original)?;
         if now == bytes {
-            return Ok(Back::Unchanged);
+            return Ok(CopyBack::Unchanged);
         }
         if !is_refreshed(&now, &bytes) {
             let why = "the session changed more in it than tokens and times";
@@ -140,7 +140,7 @@ impl Logins {
         }
         let metadata = fs::metadata(&original)?;
         if now != copied.bytes && metadata.modified()? > changed_at {
-            return Ok(Back::Older);
+            return Ok(CopyBack::Older);
         }
         let folder = original.parent().unwrap_or(Path::new("/"));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -149,7 +149,7 @@ impl Logins {
             .set_permissions(fs::Permissions::from_mode(metadata.permissions().mode() & 0o7777))?;
         file.as_file().sync_all()?;
         file.persist(&original).map_err(|error| error.error)?;
-        Ok(Back::Refreshed)
+        Ok(CopyBack::Refreshed)
     }
 
     /// The session's copy, if it is a plain file, and its modification time.
@@ -169,7 +169,7 @@ impl Logins {
 }
 
 /// Outcome for one login.
-enum Back {
+enum CopyBack {
     Unchanged,
     /// The original now has the agent's content.
     Refreshed,

@@ -93,7 +93,7 @@ impl Options {
     }
 
     /// Falls back to an earlier offer if this one is empty. The choice in use is then unknown.
-    pub fn or_again(self, earlier: &Self) -> Self {
+    pub fn or_earlier(self, earlier: &Self) -> Self {
         if self.choices.is_empty() {
             Self {
                 current: self.current,

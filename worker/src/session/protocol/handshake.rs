@@ -44,7 +44,7 @@ pub(in crate::session) struct Opened {
 
 /// Leads an agent to a session that is ready for its prompt. The record holds the agent's introduction,
 /// however far it came.
-pub(in crate::session) async fn shake(
+pub(in crate::session) async fn perform(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
 ) -> Result<Opened, Break> {
@@ -69,7 +69,7 @@ async fn ready(
     let (session, answer) = open(spec, conversation, start).await?;
     let record = conversation.record();
     let (models, modes) = record.offered(Options::models(&answer), Options::modes(&answer));
-    record.session_began(&session);
+    record.set_session(&session);
     set_mode(spec, conversation, start, &session, &modes).await?;
     let model = set_model(spec, conversation, start, &session, &models).await?;
     start.succeeded();
@@ -207,9 +207,9 @@ async fn resume(
     if let Some(params) = params.as_object_mut() {
         params.entry("mcpServers").or_insert_with(|| json!([]));
     }
-    conversation.replay_begins();
+    conversation.begin_replay();
     let answer = send_request(conversation, method, &params, start).await;
-    conversation.replay_ends();
+    conversation.end_replay();
     match answer? {
         Ok(answer) => Ok(Some(answer)),
         Err(error) => {
@@ -271,7 +271,7 @@ async fn set_mode(
         Ok(answer) => {
             let set = Options::modes(&answer).current().map(str::to_owned);
             let set = really_set(conversation, "mode", set, request.choice);
-            conversation.record().mode_is(set);
+            conversation.record().set_current_mode(set);
         }
         Err(error) => {
             let note = format!("the agent refused the mode {}: {error}", request.choice);

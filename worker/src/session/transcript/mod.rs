@@ -214,10 +214,10 @@ enum TextKind {
 }
 
 impl Queue {
-    fn joined(&mut self, text: String, voice: TextKind) {
+    fn joined(&mut self, text: String, kind: TextKind) {
         let mut rest = text.as_str();
         while !rest.is_empty() {
-            let room = match (self.entries.back_mut().map(|entry| &mut entry.update), voice) {
+            let room = match (self.entries.back_mut().map(|entry| &mut entry.update), kind) {
                 (Some(TranscriptUpdate::Text { text }), TextKind::Message)
                 | (Some(TranscriptUpdate::Thought { text }), TextKind::Thought) => {
                     let room = floor_boundary(rest, JOINED_BYTES.saturating_sub(text.len()));
@@ -235,7 +235,7 @@ impl Queue {
             let (head, tail) = rest.split_at(floor_boundary(rest, JOINED_BYTES));
             if !head.is_empty() {
                 let text = head.to_owned();
-                self.add(match voice {
+                self.add(match kind {
                     TextKind::Message => TranscriptUpdate::Text { text },
                     TextKind::Thought => TranscriptUpdate::Thought { text },
                 });

@@ -150,7 +150,7 @@ impl Record {
     }
 
     /// Records the session's id: from here on updates of other sessions don't count.
-    pub fn session_began(&mut self, session: &str) {
+    pub fn set_session(&mut self, session: &str) {
         self.session = Some(session.to_owned());
     }
 
@@ -177,7 +177,7 @@ impl Record {
     /// not repeat.
     pub fn offered(&mut self, models: Options, modes: Options) -> (Options, Options) {
         self.offers = if self.resumed {
-            (models.or_again(&self.offers.0), modes.or_again(&self.offers.1))
+            (models.or_earlier(&self.offers.0), modes.or_earlier(&self.offers.1))
         } else {
             (models, modes)
         };
@@ -186,7 +186,7 @@ impl Record {
     }
 
     /// Sets the mode in use.
-    pub fn mode_is(&mut self, mode: String) {
+    pub fn set_current_mode(&mut self, mode: String) {
         if let Some(session) = &mut self.introduction.session {
             session.mode = Some(mode);
         }
@@ -224,12 +224,12 @@ impl Record {
     }
 
     /// Starts a correcting turn: its task graph replaces earlier ones.
-    pub fn correction_begins(&mut self) {
+    pub fn begin_correction(&mut self) {
         self.settle();
         self.corrected_from = Some(self.text.len());
     }
 
-    /// Removes the text that was corrected since [`Self::correction_begins`].
+    /// Removes the text that was corrected since [`Self::begin_correction`].
     pub fn settle(&mut self) {
         if let Some(before) = self.corrected_from.take() {
             let message_bytes = self.text.len() - self.message_from;
@@ -256,7 +256,7 @@ impl Record {
     /// Ignores updates while an earlier session is replayed.
     pub fn mute(&mut self, muted: bool) {
         if muted {
-            self.meter.process_begins();
+            self.meter.begin_process();
         }
         self.muted = muted;
     }
@@ -273,7 +273,7 @@ impl Record {
             return self.replay_update(params);
         }
         let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
-            self.odd("an update of a kind that is not known", params);
+            self.note_oddity("an update of a kind that is not known", params);
             return;
         };
         if self
@@ -281,7 +281,7 @@ impl Record {
             .as_deref()
             .is_some_and(|session| *session != *notification.session_id.0)
         {
-            self.odd("an update of another session", params);
+            self.note_oddity("an update of another session", params);
             return;
         }
         use SessionUpdate as U;
@@ -304,7 +304,7 @@ impl Record {
             _ => {}
         }
         if unavailable::is_complaint(&text) {
-            self.complained(&text);
+            self.add_complaint(&text);
         } else if step {
             self.steps += 1;
             self.complaints.clear();
@@ -366,7 +366,7 @@ impl Record {
     }
 
     /// Notes something that no well-behaved agent sends. Only the first few appear in the transcript.
-    pub fn odd(&mut self, what: &str, sample: &str) {
+    pub fn note_oddity(&mut self, what: &str, sample: &str) {
         self.oddities += 1;
         if self.oddities <= MOST_ODDITIES {
             let sample = self.transcript.redacted(sample, SAMPLE_BYTES);
@@ -382,9 +382,9 @@ impl Record {
             self.first_unread = self.transcript.redacted(line.trim(), SAMPLE_BYTES);
         }
         if unavailable::is_complaint(line) {
-            self.complained(line);
+            self.add_complaint(line);
         }
-        self.odd("a line that is no message", line);
+        self.note_oddity("a line that is no message", line);
     }
 
     /// Description of standard output that was no message.
@@ -400,7 +400,7 @@ impl Record {
     }
 
     /// Records a report of a provider's refusal.
-    pub fn complained(&mut self, words: &str) {
+    pub fn add_complaint(&mut self, words: &str) {
         self.complaints
             .push_back((Instant::now(), bounded(&plain(words), SAMPLE_BYTES)));
         self.complaints
@@ -525,7 +525,7 @@ impl Record {
         }
         let modes = Options::modes(update);
         if let Some(mode) = modes.current().or(update["currentModeId"].as_str()) {
-            self.mode_is(bounded(mode, TITLE_BYTES));
+            self.set_current_mode(bounded(mode, TITLE_BYTES));
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 fn record(updates: &[Value]) -> Record {
     let (transcript, _) = channel(Redactor::new([]));
     let mut record = Record::new(transcript, "a");
-    record.session_began("s");
+    record.set_session("s");
     for update in updates {
         record.update(&json!({ "sessionId": "s", "update": update }).to_string());
     }
@@ -70,8 +70,8 @@ fn the_last_message_is_the_text_after_the_last_call() {
     let update = json!({ "sessionId": "s", "update": tool("2", json!({ "title": "Read b" })) });
     record.update(&update.to_string());
     assert_eq!(record.last_message(), "");
-    let said = json!({ "sessionId": "s", "update": chunk("agent_message_chunk", "over") });
-    record.update(&said.to_string());
+    let message = json!({ "sessionId": "s", "update": chunk("agent_message_chunk", "over") });
+    record.update(&message.to_string());
     assert_eq!(record.last_message(), "\nover");
     record.prompted("");
     assert_eq!(record.last_message(), "");
@@ -196,12 +196,12 @@ fn usage_without_a_dollar_cost_is_priced_by_the_model() {
         (used.cost_usd.map(|usd| (usd * 1e6).round()), used.basis)
     };
     let usage = |used: u64, cost: Value| json!({ "sessionUpdate": "usage_update", "used": used, "size": 1, "cost": cost });
-    record.session_began("s");
+    record.set_session("s");
     record.prompted(&"x".repeat(4_000));
     // By texts: 1,000 tokens read, and the written text.
     assert_eq!(record.used().basis, Some(Basis::Estimated));
-    let said = chunk("agent_message_chunk", &"y".repeat(400));
-    assert_eq!(tells(&mut record, said), (Some(1_200.0), Some(Basis::Estimated)));
+    let message = chunk("agent_message_chunk", &"y".repeat(400));
+    assert_eq!(tells(&mut record, message), (Some(1_200.0), Some(Basis::Estimated)));
     let euros = json!({ "amount": 9.0, "currency": "EUR" });
     assert_eq!(
         tells(&mut record, usage(2_100, euros)),
@@ -233,7 +233,7 @@ fn a_model_without_a_price_is_named_as_one_and_its_cost_is_an_estimate() {
             ..Tariff::default()
         };
         let mut record = Record::paid(transcript, "a", tariff, Arc::default());
-        record.session_began("s");
+        record.set_session("s");
         record.answered(&answer);
         assert_eq!(
             (record.used().cost_usd, record.used().basis),
