@@ -70,7 +70,7 @@ impl BrokerConnection {
 
     /// Derives the time limit of requests from the lease. A coordinator that dies during a request must not
     /// cost the lease or much time, so three tries fit into one lease.
-    pub fn set_lease(&self, lease: Duration) {
+    pub fn lease_is(&self, lease: Duration) {
         let ms = u64::try_from(lease.as_millis() / 4).unwrap_or(u64::MAX);
         self.patience_ms.store(ms.clamp(250, 10_000), Ordering::Relaxed);
     }

@@ -389,7 +389,7 @@ impl Instance {
                 times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
                 times.lease = Duration::from_millis(lease_ms);
                 times.dark_limit = Duration::from_millis(dark_limit_ms);
-                self.broker.set_lease(times.lease);
+                self.broker.lease_is(times.lease);
                 drop(times);
                 self.note_heartbeat(true);
                 tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");
