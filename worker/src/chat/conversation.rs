@@ -84,7 +84,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let end = session.await?;
     if let Some(file) = &args.text_out {
         std::fs::write(file, &end.text)
-            .with_context(|| format!("failed to write what the agent said to {}", file.display()))?;
+            .with_context(|| format!("failed to write the agent's text to {}", file.display()))?;
     }
     Ok(state.leave(&end.ended))
 }

@@ -142,7 +142,7 @@ fn logins(named: Option<Vec<PathBuf>>, preset: Option<&Preset>) -> anyhow::Resul
                 optional,
             }),
             None => bail!(
-                "{} does not lie in the home of the worker's user: write `~/…`",
+                "{} is not inside the home of the worker's user: write `~/…`",
                 original.display()
             ),
         }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 /// Agents and commands run with the worker's rights, so only its user may configure them.
 const NAME_IT: &str =
-    "the configuration found can't be used (--config FILE uses a file whoever owns it)";
+    "can't use the configuration file that was found (--config FILE accepts a file of any owner)";
 
 /// The tables for a worker; other programs read the rest.
 #[derive(Debug, Default, Deserialize)]

@@ -257,10 +257,10 @@ mod tests {
         );
         check(
             "[agent]\nfiles = [\"/etc/passwd\"]",
-            "/etc/passwd does not lie in the home",
+            "/etc/passwd is not inside the home",
         );
-        check("[agent]\nfiles = [\"~/../x\"]", "does not lie in the home");
-        check("[agent]\nfiles = [\"~\"]", "does not lie in the home");
+        check("[agent]\nfiles = [\"~/../x\"]", "is not inside the home");
+        check("[agent]\nfiles = [\"~\"]", "is not inside the home");
         check(
             "[[agent.permissions]]\nanswer = \"reject\"\nkinds = [\"write\"]",
             "`write` is no kind of tool: expected one of read, edit",

@@ -149,7 +149,7 @@ async fn spool(instance: &Instance, report: &Report) {
 
 /// The end of a dispatch that never began because it could not be noted on the disk.
 fn not_recorded(assignment: &Assignment, error: &anyhow::Error) -> Finished {
-    let message = format!("the worker can't note what it runs: {error:#}; is its disk full?");
+    let message = format!("the worker can't record the dispatch: {error:#}; is its disk full?");
     tracing::error!(dispatch = %assignment.dispatch, message);
     failed(&assignment.work, message, true)
 }

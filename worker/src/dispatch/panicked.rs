@@ -23,12 +23,12 @@ pub(in crate::dispatch) async fn report_panicked(
     let dispatch = assignment.dispatch;
     let message = format!("the worker failed: {}", words(&*panic));
     drop(panic);
-    tracing::error!(%dispatch, task = %assignment.task, message, "a dispatch panicked; its slot goes on");
+    tracing::error!(%dispatch, task = %assignment.task, message, "a dispatch panicked; its slot continues");
     // The session may not have ended its own processes.
     let mark = dispatch.0.to_string();
     let killed = tokio::task::spawn_blocking(move || session::kill_leftovers(&mark)).await;
     if !matches!(killed, Ok(0)) {
-        tracing::warn!(%dispatch, ?killed, "ended what a dispatch that panicked left running");
+        tracing::warn!(%dispatch, ?killed, "ended leftover processes of a dispatch that panicked");
     }
     let is_reported = !instance.is_running(dispatch) || instance.spool.dispatches().contains(&dispatch);
     if !is_reported {

@@ -155,7 +155,7 @@ impl Session<'_> {
         match self.unless_ended(make).await.map_err(NotBegun::Failed)? {
             Ok(workspace) => Ok(workspace),
             Err(WorkspaceError::Landed { commit, empty }) => {
-                tracing::info!(%dispatch, commit, "its task landed before; nothing is left to do");
+                tracing::info!(%dispatch, commit, "its task has already landed; there is nothing to do");
                 Err(NotBegun::Landed(IntegrationEnd::Merged { commit, empty }))
             }
             Err(error) => Err(NotBegun::Failed(failed(&error))),

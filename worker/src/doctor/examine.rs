@@ -79,7 +79,7 @@ pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>)
     }
     let mut agents = Vec::new();
     for configured in machine.agents.values() {
-        tracing::info!(agent = configured.name, "shaking hands");
+        tracing::info!(agent = configured.name, "opening a session");
         let taken_for = machine.rule_in_words(&configured.name);
         agents.push(agent::examine(configured, taken_for, &machine.sandbox, end.clone()).await);
     }

@@ -132,7 +132,7 @@ fn judged(tried: &TestResults, network: &Network) -> Part {
         Compiler::Absent => details.push("note: no C compiler (`cc`) is found there".to_owned()),
         Compiler::Fails(error) => problems.push((
             format!("`cc` fails: {error}"),
-            "name what it lacks with `sandbox_read` of [workspace]",
+            "name the missing paths with `sandbox_read` of [workspace]",
         )),
     }
     let network_problems = network_problems(tried, network);
@@ -238,7 +238,7 @@ fn terminal() -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "a shell in it says `{}`",
+        "a shell in it printed `{}`",
         printed.trim()
     )))
 }

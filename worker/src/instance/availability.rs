@@ -258,7 +258,7 @@ mod tests {
             Some(FIRST)
         );
         assert!(!breakers.is_open("b", "x", now) && breakers.is_open("b", "y", now));
-        assert_eq!(breakers.closed(now), [], "the coordinator tells of accounts");
+        assert_eq!(breakers.closed(now), [], "the coordinator reports accounts");
         assert_eq!(breakers.next_retry_in(now), Some(FIRST));
         let now = now + FIRST;
         assert!(breakers.is_open("a", "x", now));

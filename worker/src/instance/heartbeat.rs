@@ -174,7 +174,7 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
                 instance.end(one.dispatch, one.reason);
             }
             if drain && !instance.draining.is_cancelled() {
-                tracing::info!("told to drain");
+                tracing::info!("a coordinator ordered a drain");
                 instance.drain();
             }
         }

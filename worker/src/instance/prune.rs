@@ -78,7 +78,7 @@ async fn round(instance: &Instance) {
             None => {
                 tracing::info!(%feature, refs = pruned.gone.len(), moves, "refs of old attempts are gone")
             }
-            Some(error) => tracing::warn!(%feature, error, moves, "refs of old attempts are left"),
+            Some(error) => tracing::warn!(%feature, error, moves, "refs of old attempts could not be removed"),
         }
         let gone = refs.iter().filter(|one| pruned.gone.contains(&one.name));
         let report = Some(Pruned {

@@ -38,7 +38,7 @@ async fn watch_disk(instance: &Instance) {
                     data = %instance.home.dir().display(),
                     free_mib = free >> 20,
                     reserve_mib = reserve >> 20,
-                    "the disk is nearly full, and what sessions write may not fit: free some of it, or set `disk_budget_mb` of [workspace]"
+                    "the disk is nearly full, and sessions may fail to write: free some space, or set `disk_budget_mb` of [workspace]"
                 );
             }
         } else if free.is_some() && low.over() {

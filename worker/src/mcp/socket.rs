@@ -92,7 +92,7 @@ async fn connection(mut stream: UnixStream, key: Uuid, tools: Arc<Toolbox>) {
     let read = tokio::time::timeout(KEY_TIMEOUT, stream.read_exact(&mut shown)).await;
     // A timing attack is useless: a client without the key can't guess 122 bits.
     if !matches!(read, Ok(Ok(_))) || shown != line.as_bytes() {
-        tools.note("somebody without its key was refused at the session's tools");
+        tools.note("a client without the key was refused at the session's tools");
         return;
     }
     let (read, write) = stream.into_split();

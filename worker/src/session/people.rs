@@ -54,8 +54,8 @@ type Pending = Shared<BoxFuture<'static, Reply>>;
 const TOOL_WAIT: Duration = Duration::from_secs(45);
 
 /// A tool's answer to the agent while no reply has come.
-const LATER: &str = "Nobody has answered yet. If you can't go on without the answer, end your turn now: you are told it as your next one. \
-                     Else go on; you are told it when it comes.";
+const LATER: &str = "Nobody has answered yet. If you can't go on without the answer, end your turn now: the answer starts your next turn. \
+                     Otherwise go on; you get the answer when it comes.";
 
 /// The people of a session. Cheap to clone.
 #[derive(Clone)]

@@ -211,7 +211,7 @@ async fn ask_people(
         Reply::Decide(prompt) => {
             record
                 .transcript
-                .note("nobody is there who could answer: it is told to decide");
+                .note("nobody can answer: the agent decides itself");
             prompt
         }
         Reply::Unanswered => return Ok(None),
@@ -447,7 +447,7 @@ fn stop_words(stop: &Stop) -> String {
         Stop::Exited(exit) => exit_words(*exit),
         Stop::Closed { input: true } => "closed its input".to_owned(),
         Stop::Closed { input: false } => "closed its output".to_owned(),
-        Stop::Refused { .. } => "it gets nowhere, since its provider refuses it".to_owned(),
+        Stop::Refused { .. } => "it makes no progress, since its provider refuses it".to_owned(),
         Stop::Due => "did not answer in time".to_owned(),
     }
 }

@@ -160,7 +160,7 @@ impl Logins {
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.nlink() > 1 {
             return Err(io::Error::other(
-                "the session left something that is no plain file",
+                "the session replaced it by something other than a plain file",
             ));
         }
         let changed_at = metadata.modified()?.into_std();

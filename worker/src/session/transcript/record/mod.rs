@@ -538,7 +538,7 @@ impl Record {
         if let Some(cost) = cost.filter(|cost| !cost.currency.eq_ignore_ascii_case("usd") && !self.foreign) {
             self.foreign = true;
             self.transcript.note(format!(
-                "the agent tells its cost in {}, not in USD: it counts by tokens and the model's price",
+                "the agent reports its cost in {}, not in USD: its tokens and the model's price count instead",
                 bounded(&plain(&cost.currency), SAMPLE_BYTES)
             ));
         }
