@@ -129,49 +129,31 @@ impl BrokerConnection {
     }
 
     /// Says hello.
-    ///
-    /// # Errors
-    /// Fails if nobody answers.
     pub async fn hello(&self, hello: &Hello) -> anyhow::Result<HelloAnswer> {
         self.request(self.subjects.hello(), hello).await
     }
 
     /// Renews leases.
-    ///
-    /// # Errors
-    /// Fails if nobody answers.
     pub async fn heartbeat(&self, beat: &Heartbeat) -> anyhow::Result<HeartbeatAnswer> {
         self.request(self.subjects.heartbeat(), beat).await
     }
 
-    /// Asks for work.
-    ///
-    /// # Errors
-    /// Fails if nobody answers; the same claim may be repeated.
+    /// Asks for work. Without an answer, the same claim may be repeated.
     pub async fn claim(&self, claim: &ClaimRequest) -> anyhow::Result<ClaimAnswer> {
         self.request(self.subjects.claim(), claim).await
     }
 
-    /// Asks whether an integration may be pushed.
-    ///
-    /// # Errors
-    /// Fails if nobody answers; the same request may be repeated.
+    /// Asks whether an integration may be pushed. Without an answer, the same request may be repeated.
     pub async fn decide(&self, request: &DecideRequest) -> anyhow::Result<DecideAnswer> {
         self.request(self.subjects.decide(), request).await
     }
 
     /// Asks whether an agent's task graph can be used.
-    ///
-    /// # Errors
-    /// Fails if nobody answers.
     pub async fn check(&self, request: &CheckRequest) -> anyhow::Result<CheckAnswer> {
         self.request(self.subjects.check(), request).await
     }
 
-    /// Sends a call of a running session.
-    ///
-    /// # Errors
-    /// Fails if nobody answers; the same call may be repeated.
+    /// Sends a call of a running session. Without an answer, the same call may be repeated.
     pub async fn session(&self, call: &SessionCall) -> anyhow::Result<CallAnswer> {
         self.request(self.subjects.session(), call).await
     }
@@ -185,9 +167,6 @@ impl BrokerConnection {
     }
 
     /// Publishes a report and waits for the broker's acknowledgement.
-    ///
-    /// # Errors
-    /// Fails without an acknowledgement; the report stays in the spool.
     pub async fn report(&self, body: Bytes) -> anyhow::Result<()> {
         let ack = self.jetstream.publish(self.subjects.reports(), body).await?;
         tokio::time::timeout(self.timeout(), ack)
@@ -197,9 +176,6 @@ impl BrokerConnection {
     }
 
     /// Publishes part of a transcript.
-    ///
-    /// # Errors
-    /// Fails if the broker rejects it.
     pub async fn transcript(&self, batch: &TranscriptBatch) -> anyhow::Result<()> {
         let body = Bytes::from(serde_json::to_vec(batch)?);
         let ack = self
@@ -231,9 +207,6 @@ impl BrokerConnection {
     }
 
     /// Subscribes to orders for this worker.
-    ///
-    /// # Errors
-    /// Fails if the broker refuses.
     pub async fn control(&self, worker: &str) -> anyhow::Result<async_nats::Subscriber> {
         Ok(self.client.subscribe(self.subjects.control(worker)).await?)
     }
@@ -253,9 +226,6 @@ impl BrokerConnection {
     }
 
     /// Converts a text for a message: inline, or stored in parts with the coordinator.
-    ///
-    /// # Errors
-    /// Fails if the coordinator rejects a part.
     pub async fn put_text(&self, text: String) -> anyhow::Result<Text> {
         if by_length(text.len(), || json_bytes(&text)) <= INLINE_BYTES {
             return Ok(Text::Inline(text));
@@ -279,9 +249,6 @@ impl BrokerConnection {
     }
 
     /// The text of a message, checked against its hash.
-    ///
-    /// # Errors
-    /// Fails if a part is missing or the hash is wrong.
     pub async fn get_text(&self, text: &Text) -> anyhow::Result<String> {
         let Text::Parts { sha256, .. } = text else {
             let Text::Inline(text) = text else {

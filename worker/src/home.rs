@@ -34,9 +34,6 @@ pub struct Home {
 
 impl Home {
     /// Opens or creates `dir`, private to the owner, and locks it.
-    ///
-    /// # Errors
-    /// Fails if another process holds the lock or the folder can't be written.
     pub fn open(dir: &Path) -> anyhow::Result<Self> {
         make_private(dir)?;
         let dir = fs::canonicalize(dir).with_context(|| format!("failed to find {}", dir.display()))?;
@@ -234,17 +231,11 @@ fn make_private(dir: &Path) -> anyhow::Result<()> {
 
 /// Writes a document like [`write_atomically`]. Other tasks go on meanwhile, since a report may hold
 /// megabytes and a disk may be slow.
-///
-/// # Errors
-/// Fails if the disk is full or the folder can't be written.
 pub fn write_json(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
     at_length(|| write_atomically(path, &serde_json::to_vec(document)?))
 }
 
 /// Writes a file completely or not at all, even if the machine crashes.
-///
-/// # Errors
-/// Fails if the disk is full or the folder can't be written.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     replace(path, bytes).with_context(|| format!("failed to write {}", path.display()))
 }

@@ -9,9 +9,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Returns a channel that gets a reason to end on the first of these signals. Must be called in a runtime.
-///
-/// # Errors
-/// Fails if a signal can't be handled.
 pub fn on(kinds: &[SignalKind]) -> io::Result<watch::Receiver<Option<EndReason>>> {
     let signals: Vec<_> = kinds
         .iter()

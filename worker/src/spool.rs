@@ -49,9 +49,6 @@ impl Publications {
 impl Spool {
     /// Opens the spool with an earlier instance's reports. An unreadable report is moved to `refused`: nobody
     /// would ever settle it, and it must not hold its dispatch.
-    ///
-    /// # Errors
-    /// Fails if the folder can't be created or read.
     pub fn open(dir: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(dir.join("refused"))
             .with_context(|| format!("failed to make the spool {}", dir.display()))?;

@@ -67,9 +67,6 @@ pub struct ChatArgs {
 
 impl ChatArgs {
     /// The session, and a temporary folder to hold as long as the session runs.
-    ///
-    /// # Errors
-    /// Fails if the configuration can't be used or a folder doesn't exist.
     pub fn session(&self) -> anyhow::Result<(SessionSpec, TempDir)> {
         let (agent, sandbox) = self.agent()?;
         let unfound = || format!("failed to find the folder {}", self.folder.display());

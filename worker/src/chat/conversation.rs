@@ -29,9 +29,6 @@ const INPUT_QUEUE: usize = 8;
 const INTERRUPTED: u8 = 130;
 
 /// Runs the session.
-///
-/// # Errors
-/// Fails if it can't start: because of the configuration, a folder, or the terminal.
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let (spec, _tmp) = args.session()?;
     let instructions = match &args.instructions {

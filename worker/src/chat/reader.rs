@@ -26,9 +26,6 @@ pub struct Reader {
 
 impl Reader {
     /// Reads standard input in a thread of its own, since a read can't be interrupted.
-    ///
-    /// # Errors
-    /// Fails if the thread can't be started.
     pub fn new() -> std::io::Result<Self> {
         let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let (asks, asked) = mpsc::channel::<(String, oneshot::Sender<Input>)>();

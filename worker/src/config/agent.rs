@@ -16,9 +16,6 @@ use ralph_shared::config::{AgentTable, CostWord, PermissionAnswer, PermissionTab
 const ACCOUNT_BYTES: usize = 100;
 
 /// Builds the agent of this name. `flag` is the value of `--agent`.
-///
-/// # Errors
-/// Fails if a value can't be used: the message says what to change.
 pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow::Result<AgentCommand> {
     for key in table.unknown.keys() {
         tracing::warn!(

@@ -55,9 +55,6 @@ pub struct Machine {
 
 impl Machine {
     /// Combines flags, environment and file.
-    ///
-    /// # Errors
-    /// Fails if a value can't be used: the message says what to change.
     pub fn load(args: MachineArgs) -> anyhow::Result<Self> {
         let file = File::read(args.config.as_deref())?;
         let configured_in = places(args.config.as_deref());

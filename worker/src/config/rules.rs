@@ -9,9 +9,6 @@ use super::file::File;
 use ralph_shared::config::RuleTable;
 
 /// The rules of all agents that have some.
-///
-/// # Errors
-/// Fails if a value is invalid or two agents claim the same sessions: the message says what to change.
 pub(super) fn of(file: &File) -> anyhow::Result<Vec<AgentRule>> {
     if file.agent.as_ref().is_some_and(|table| !table.rules.is_empty()) {
         bail!(

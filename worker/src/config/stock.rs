@@ -11,9 +11,6 @@ use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, Settings, War
 use ralph_shared::config::{CacheTable, FilterTable, GitTable, WorkspaceTable};
 
 /// How much of a repository to fetch.
-///
-/// # Errors
-/// Fails if a value is invalid.
 pub(super) fn history(table: &WorkspaceTable) -> anyhow::Result<History> {
     if table.depth == Some(0) {
         bail!("`depth` of [workspace] is 0: a clone needs at least one commit; leave it out for all");
@@ -34,9 +31,6 @@ pub(super) fn history(table: &WorkspaceTable) -> anyhow::Result<History> {
 }
 
 /// The folders that setup fills once.
-///
-/// # Errors
-/// Fails if a folder or its key is invalid.
 pub(super) fn caches(table: &WorkspaceTable) -> anyhow::Result<Vec<CacheRule>> {
     let plain = |path: &PathBuf| {
         let mut parts = path.components();
@@ -73,9 +67,6 @@ pub(super) fn caches(table: &WorkspaceTable) -> anyhow::Result<Vec<CacheRule>> {
 }
 
 /// Which build output to keep for later checkouts.
-///
-/// # Errors
-/// Fails for a folder with a path instead of a name.
 pub(super) fn warm(table: &WorkspaceTable) -> anyhow::Result<WarmRule> {
     let default = WarmRule::default();
     let folders = table.warm.clone().unwrap_or(default.folders);
@@ -93,9 +84,6 @@ pub(super) fn warm(table: &WorkspaceTable) -> anyhow::Result<WarmRule> {
 }
 
 /// The disk quota of the data folder. Bytes.
-///
-/// # Errors
-/// Fails if it is 0.
 pub(super) fn disk_budget_bytes(table: &WorkspaceTable) -> anyhow::Result<Option<u64>> {
     if table.disk_budget_mb == Some(0) {
         bail!("`disk_budget_mb` of [workspace] is 0: nothing could be cloned; leave it out for no bound");

@@ -13,9 +13,6 @@ use crate::coordinator::BrokerConnection;
 
 /// Fetches the texts and writes them below `tree`. The repository may contain links there, so nothing outside
 /// the folder is written.
-///
-/// # Errors
-/// Fails if a text can't be fetched or a file can't be written.
 pub async fn fetch_and_write(link: &BrokerConnection, texts: &BTreeMap<String, Text>, tree: &Path) -> anyhow::Result<()> {
     let mut whole = Vec::new();
     for (name, text) in texts {

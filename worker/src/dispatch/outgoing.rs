@@ -24,9 +24,6 @@ const LEAST_REPORT_BYTES: usize = 16 * 1024;
 const NAME_BYTES: usize = 1_000;
 
 /// Converts a spooled report to a message: a long text is stored in parts, and large fields are cut.
-///
-/// # Errors
-/// Fails if the report can't be read, or a part of its text can't be stored.
 pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Bytes> {
     let read = by_length(spooled.len(), || serde_json::from_slice(spooled));
     let mut report: Report = match read {

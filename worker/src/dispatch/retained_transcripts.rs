@@ -41,9 +41,6 @@ struct RetainedFile {
 
 impl Transcripts {
     /// Opens the folder with an earlier instance's transcripts.
-    ///
-    /// # Errors
-    /// Fails if the folder can't be created or read.
     pub fn open(dir: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&dir).with_context(|| format!("failed to make {}", dir.display()))?;
         let entries = fs::read_dir(&dir).with_context(|| format!("failed to read {}", dir.display()))?;
@@ -77,9 +74,6 @@ impl Transcripts {
     }
 
     /// Adds part of a transcript.
-    ///
-    /// # Errors
-    /// Fails if the disk rejects it.
     pub fn append(&self, batch: &TranscriptBatch) -> anyhow::Result<()> {
         let path = self.path(batch.dispatch);
         let mut line = serde_json::to_vec(batch)?;

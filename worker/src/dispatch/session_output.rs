@@ -22,9 +22,6 @@ pub struct SessionOutputs {
 
 impl SessionOutputs {
     /// Opens a folder, private to the owner, with an earlier instance's outputs.
-    ///
-    /// # Errors
-    /// Fails if the folder can't be created.
     pub fn open(dir: PathBuf) -> anyhow::Result<Self> {
         DirBuilder::new()
             .recursive(true)
@@ -39,9 +36,6 @@ impl SessionOutputs {
     }
 
     /// Writes a report that is already redacted.
-    ///
-    /// # Errors
-    /// Fails if the disk rejects it.
     pub fn note(&self, report: &Report) -> anyhow::Result<()> {
         write_json(&self.path(report.dispatch), report)
     }

@@ -47,9 +47,6 @@ pub enum Output {
 
 /// Checks everything that work needs. Agents start one after the other, since each takes hundreds of
 /// megabytes. A reason in `end` ends them in order.
-///
-/// # Errors
-/// Fails if the configuration can't be used.
 pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>) -> anyhow::Result<Findings> {
     let machine = Machine::load(args.machine.clone())?;
     let mut found = vec![

@@ -183,9 +183,6 @@ fn network_problems(tried: &TestResults, network: &Network) -> Vec<String> {
 }
 
 /// Runs the test inside the sandbox and prints its results.
-///
-/// # Errors
-/// Fails if the results can't be printed.
 pub fn try_all(port: u16) -> anyhow::Result<()> {
     let reaches = |address: &SocketAddr| TcpStream::connect_timeout(address, CONNECT_LIMIT).map(drop);
     let proxy = std::env::var("HTTPS_PROXY")

@@ -9,9 +9,6 @@ use tokio::net::UnixStream;
 use super::{KEY, SOCKET};
 
 /// Copies both ways until either side ends.
-///
-/// # Errors
-/// Fails outside a session, or if the worker is gone.
 pub async fn run() -> anyhow::Result<()> {
     let socket = std::env::var_os(SOCKET).map(PathBuf::from);
     let socket =

@@ -34,9 +34,6 @@ pub struct Socket {
 
 impl Socket {
     /// Opens a socket in a folder. Clients that send `key` get the tools.
-    ///
-    /// # Errors
-    /// Fails if the socket can't be created.
     pub fn open(folder: &Path, key: Uuid, tools: Arc<Toolbox>) -> io::Result<Self> {
         let path = folder.join(NAME);
         // Uses a handle on the folder, because a socket's path has a short limit.

@@ -106,9 +106,6 @@ fn works_without_new_privileges() -> bool {
 }
 
 /// Limits for what namespaces don't restrict, as far as this machine's bubblewrap runs with them.
-///
-/// # Errors
-/// Fails if the kernel refuses a limit.
 pub(super) fn pre_exec_limits(network: &Network) -> io::Result<PreExecLimits> {
     if *network == Network::Open && !works_without_new_privileges() {
         return Ok(PreExecLimits::default());
@@ -155,9 +152,6 @@ pub struct Wrap {
 
 impl Wrap {
     /// Lists the policy's paths.
-    ///
-    /// # Errors
-    /// Fails if the network's policy can't be enforced.
     pub fn new(program: &Path, policy: &Policy, network: &Network) -> io::Result<Self> {
         let mut arguments = arguments(policy);
         if *network == Network::None {
@@ -175,9 +169,6 @@ impl Wrap {
     /// bubblewrap itself runs outside the sandbox, so it must never get the agent's environment (a library to
     /// preload, for example). It starts with an empty environment and reads the inner one from a file that
     /// only it can read.
-    ///
-    /// # Errors
-    /// Fails if a variable can't be passed to a process.
     pub fn command(&self, program: &OsStr, environment: &BTreeMap<OsString, OsString>) -> io::Result<Inside> {
         let file = memfd_create("ralph-environment", MemfdFlags::CLOEXEC)?;
         let mut file = File::from(file);
@@ -207,9 +198,6 @@ impl Wrap {
     }
 
     /// Looks for the program inside: bubblewrap itself would only report a missing one by its exit code.
-    ///
-    /// # Errors
-    /// Fails if the program doesn't exist.
     pub fn find(&self, inside: &Inside) -> io::Result<()> {
         let folder = inside.command.as_std().get_current_dir();
         let folder = folder.unwrap_or(Path::new("/"));

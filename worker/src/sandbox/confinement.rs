@@ -185,9 +185,6 @@ impl Confinement {
     }
 
     /// A command that [`Self::spawn`] starts inside, with only this environment.
-    ///
-    /// # Errors
-    /// Fails if a variable can't be passed to a process.
     pub fn command(
         &self,
         program: impl AsRef<OsStr>,
@@ -205,9 +202,6 @@ impl Confinement {
     }
 
     /// Starts a command of [`Self::command`] inside, as the leader of its own session and process group.
-    ///
-    /// # Errors
-    /// Fails if the command can't be started or confined.
     pub fn spawn(&self, command: &mut Inside) -> io::Result<Child> {
         // If the whole session's memory can't be limited, a configured limit applies to each process.
         let memory = self

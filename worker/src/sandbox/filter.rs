@@ -67,9 +67,6 @@ fn compiled(rules: Rules) -> io::Result<BpfProgram> {
 }
 
 /// Filters the system calls of this thread and all its children from now on.
-///
-/// # Errors
-/// Fails if the kernel refuses.
 pub fn apply(program: &BpfProgram) -> Result<(), seccompiler::Error> {
     apply_filter(program)
 }

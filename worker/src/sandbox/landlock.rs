@@ -92,9 +92,6 @@ fn query_kernel() -> Support {
 }
 
 /// The rules of a policy, as far as the kernel knows them. All network rules are required.
-///
-/// # Errors
-/// Fails if the kernel refuses them.
 pub(super) fn rules(policy: &Policy, network: &Network) -> Result<RulesetCreated, RulesetError> {
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST_ABI))?
@@ -106,9 +103,6 @@ pub(super) fn rules(policy: &Policy, network: &Network) -> Result<RulesetCreated
 
 /// Rules for the network only, beside another sandbox. Abstract sockets are blocked if the kernel supports
 /// it.
-///
-/// # Errors
-/// Fails if the kernel refuses them.
 pub(super) fn port_rules(network: &Network) -> Result<RulesetCreated, RulesetError> {
     let rules = over_ports(Ruleset::default(), network)?.scope(Scope::AbstractUnixSocket)?;
     add_port(rules.create()?, network)

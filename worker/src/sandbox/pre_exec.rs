@@ -24,9 +24,6 @@ pub struct PreExecLimits {
 
 impl PreExecLimits {
     /// A copy for one more child.
-    ///
-    /// # Errors
-    /// Fails if too many files are open.
     pub fn again(&self) -> io::Result<Self> {
         Ok(Self {
             rules: self.rules.as_ref().map(RulesetCreated::try_clone).transpose()?,
@@ -36,9 +33,6 @@ impl PreExecLimits {
     }
 
     /// Gives up the rights, except for a folder of the process's own. Allocates nothing while it succeeds.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses.
     pub fn apply(&mut self, own: Option<OwnedFd>) -> io::Result<()> {
         // An error message would have to be allocated.
         let refused = || io::Error::from(io::ErrorKind::Unsupported);

@@ -121,9 +121,6 @@ enum Step {
 
 impl Root {
     /// A root with the paths of a policy.
-    ///
-    /// # Errors
-    /// Fails if a path can't be passed to the kernel.
     pub fn new(kind: Kind, policy: &Policy) -> io::Result<Self> {
         let ids = [geteuid().as_raw(), getegid().as_raw()];
         let [user, group] = ids.map(|id| format!("{id} {id} 1"));
@@ -177,9 +174,6 @@ impl Root {
 
     /// Moves the calling single-threaded process, and its later children, into the root. Returns the devices
     /// folder, which the process may read and write. Only makes system calls.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses.
     pub fn enter(&self) -> io::Result<OwnedFd> {
         let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
         if self.kind == Kind::User {

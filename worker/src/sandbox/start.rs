@@ -45,9 +45,6 @@ impl Inside {
     }
 
     /// Starts the command with this setup.
-    ///
-    /// # Errors
-    /// Fails if the command can't be started.
     pub(super) fn start(&mut self, setup: ChildSetup) -> io::Result<Child> {
         let inherited = self.arguments.as_ref().map(|file| file.as_raw_fd());
         setup.apply_to(self.command.as_std_mut(), inherited);

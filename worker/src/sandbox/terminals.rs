@@ -31,9 +31,6 @@ pub(super) struct CallReceiver {
 }
 
 /// Both ends of the connection between a child and its worker.
-///
-/// # Errors
-/// Fails if too many files are open.
 pub(super) fn pair() -> io::Result<(CallSender, CallReceiver)> {
     let (child, worker) = UnixStream::pair()?;
     Ok((CallSender { child }, CallReceiver { worker }))
@@ -41,9 +38,6 @@ pub(super) fn pair() -> io::Result<(CallSender, CallReceiver)> {
 
 impl CallSender {
     /// Forwards the terminal calls of this process and its later children. Only makes system calls.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses.
     pub fn begin(&self) -> io::Result<()> {
         let filter = filter();
         let program = libc::sock_fprog {
@@ -89,9 +83,6 @@ impl CallSender {
 
 impl CallReceiver {
     /// Answers the terminal calls of a child until all its processes are gone.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses.
     pub fn serve(self) -> io::Result<()> {
         let mut room = [0_u64; ROOM];
         let (mut byte, mut part) = (0_u8, None);

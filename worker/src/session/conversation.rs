@@ -266,9 +266,6 @@ impl<'a> Conversation<'a> {
     }
 
     /// Sends a request and waits for its response.
-    ///
-    /// # Errors
-    /// Returns the reason if the conversation ends before the response.
     pub async fn call(
         &mut self,
         method: &str,
@@ -280,9 +277,6 @@ impl<'a> Conversation<'a> {
     }
 
     /// Waits for a response.
-    ///
-    /// # Errors
-    /// Returns the reason if the conversation ends before the response.
     pub async fn response(&mut self, id: u64, bounds: Bounds) -> Result<RpcResult, Stop> {
         loop {
             if let Some(answer) = self.step(Some(id), bounds).await? {
@@ -292,17 +286,11 @@ impl<'a> Conversation<'a> {
     }
 
     /// Waits for one event, at most until `until`.
-    ///
-    /// # Errors
-    /// Returns the reason if the conversation ends.
     pub async fn next_event(&mut self, until: Instant) -> Result<(), Stop> {
         self.step(None, Bounds::Session(Some(until))).await.map(drop)
     }
 
     /// Waits for another future and serves the agent meanwhile.
-    ///
-    /// # Errors
-    /// Returns the reason if the conversation ends.
     pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> Result<T, Stop> {
         tokio::pin!(other);
         loop {

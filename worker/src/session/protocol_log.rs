@@ -36,9 +36,6 @@ struct Log {
 
 impl ProtocolLog {
     /// Creates the file and its folder, or appends to an existing file.
-    ///
-    /// # Errors
-    /// Fails if the file can't be created.
     pub fn open(path: &Path, redactor: Redactor) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

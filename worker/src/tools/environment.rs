@@ -45,9 +45,6 @@ pub struct Surroundings<'a> {
 }
 
 /// The environment of a process, without an agent's keys and a work's ports.
-///
-/// # Errors
-/// Fails if the proxy's name has no address.
 pub async fn environment(around: Surroundings<'_>) -> io::Result<BTreeMap<OsString, OsString>> {
     let Surroundings {
         session_folder,

@@ -36,9 +36,6 @@ const LOCKS: [&str; 3] = [".lock", ".lck", ".part"];
 impl Tools {
     /// Fills a private home for work on the checkout `tree`, as far as possible. Files of other programs in
     /// the way stay.
-    ///
-    /// # Errors
-    /// Fails if the home doesn't exist.
     pub fn furnish(&self, home: &Path, tree: &Path) -> io::Result<()> {
         let home = Dir::open_ambient_dir(home, ambient_authority())?;
         let settings = TOOLS.iter().flat_map(|tool| tool.settings);

@@ -84,9 +84,6 @@ impl Files {
     }
 
     /// Resolves a folder of the workspace to a path for a child process.
-    ///
-    /// # Errors
-    /// Fails if the workspace has no such folder.
     pub fn folder(&self, path: &Path) -> Result<PathBuf, RpcError> {
         let inside = self.inside(path)?;
         let fail = |error: io::Error| failed("enter", path, &error);

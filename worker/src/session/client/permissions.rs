@@ -144,9 +144,6 @@ impl Policy {
 
 /// Reads a request and drops its unreadable options, such as options of an unknown kind. A newer agent may
 /// offer those beside known options, of which one is chosen.
-///
-/// # Errors
-/// Fails if anything else in the request is unreadable.
 pub fn read_request(params: &str) -> serde_json::Result<RequestPermissionRequest> {
     let mut params: Value = serde_json::from_str(params)?;
     if let Some(options) = params.get_mut("options").and_then(Value::as_array_mut) {

@@ -132,9 +132,6 @@ impl Terminals {
     }
 
     /// A handle to read the terminal's output later.
-    ///
-    /// # Errors
-    /// Fails for an id that the session does not have.
     pub fn output(&self, id: &str) -> Result<Output, RpcError> {
         let terminal = self.get(id)?;
         Ok(Output {
@@ -144,9 +141,6 @@ impl Terminals {
     }
 
     /// Waits until the command has exited.
-    ///
-    /// # Errors
-    /// Fails for an id that the session does not have.
     pub fn exit(&self, id: &str) -> Result<impl Future<Output = TerminalExitStatus> + use<>, RpcError> {
         let mut exit = self.get(id)?.exit.clone();
         Ok(async move {
@@ -158,9 +152,6 @@ impl Terminals {
     }
 
     /// Ends the command with TERM, and soon after with KILL if it ignores TERM.
-    ///
-    /// # Errors
-    /// Fails for an id that the session does not have.
     pub fn kill(&self, id: &str) -> Result<(), RpcError> {
         let terminal = self.get(id)?;
         terminal.signal(Signal::SIGTERM);
@@ -175,9 +166,6 @@ impl Terminals {
     }
 
     /// Kills the command and removes the terminal.
-    ///
-    /// # Errors
-    /// Fails for an id that the session does not have.
     pub fn release(&mut self, id: &str) -> Result<(), RpcError> {
         self.live.remove(id).map(drop).ok_or_else(|| unknown(id))
     }

@@ -243,9 +243,6 @@ pub fn exit_words(exit: ExitStatus) -> String {
 
 /// The complete environment of an agent: the environment of setup and gates, variables about the work, and
 /// this agent's own variables. It never contains the broker's or the database's credentials (DESIGN 5).
-///
-/// # Errors
-/// Fails if the proxy's name has no address.
 pub async fn environment(spec: &SessionSpec, tools: &Tools) -> std::io::Result<BTreeMap<OsString, OsString>> {
     let around = Surroundings {
         session_folder: spec.session_folder.as_deref(),
