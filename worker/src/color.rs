@@ -4,11 +4,9 @@ use std::io::IsTerminal as _;
 
 use ralph_shared::plain::plain;
 
-/// Whether to colour an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paint(bool);
 
-/// Kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Text of an agent.
@@ -26,7 +24,6 @@ pub enum Tone {
 }
 
 impl Paint {
-    /// Colours of standard output.
     pub fn stdout() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self(wanted && std::io::stdout().is_terminal())

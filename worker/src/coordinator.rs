@@ -99,7 +99,6 @@ impl BrokerConnection {
             .with_context(|| format!("the answer on {subject} can't be read"))
     }
 
-    /// Why nobody answered.
     fn silence(&self, subject: &str) -> String {
         if self.is_connected() {
             format!("no coordinator answered on {subject}")
@@ -128,7 +127,6 @@ impl BrokerConnection {
         tokio::time::timeout(FIRST_TIMEOUT, tried).await.ok().flatten()
     }
 
-    /// Says hello.
     pub async fn hello(&self, hello: &Hello) -> anyhow::Result<HelloAnswer> {
         self.request(self.subjects.hello(), hello).await
     }
@@ -175,7 +173,6 @@ impl BrokerConnection {
         Ok(())
     }
 
-    /// Publishes part of a transcript.
     pub async fn transcript(&self, batch: &TranscriptBatch) -> anyhow::Result<()> {
         let body = Bytes::from(serde_json::to_vec(batch)?);
         let ack = self
@@ -220,7 +217,6 @@ impl BrokerConnection {
         }
     }
 
-    /// Sends buffered messages.
     pub async fn flush(&self) {
         let _ = tokio::time::timeout(Duration::from_secs(2), self.client.flush()).await;
     }

@@ -65,7 +65,6 @@ impl Home {
         &self.dir
     }
 
-    /// The identity of this folder.
     pub fn data_id(&self) -> &str {
         &self.data_id
     }
@@ -90,12 +89,10 @@ impl Home {
         self.protocol_logs().join(format!("{}.log", dispatch.0))
     }
 
-    /// Folder of protocol logs.
     pub fn protocol_logs(&self) -> PathBuf {
         self.dir.join("protocol")
     }
 
-    /// Folder of workspaces.
     pub fn workspaces(&self) -> PathBuf {
         self.dir.join("git")
     }

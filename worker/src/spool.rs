@@ -32,7 +32,6 @@ pub struct Publications {
 }
 
 impl Publications {
-    /// Records a publication.
     pub fn note(&mut self, at: Instant) {
         self.times = self.times.saturating_add(1).min(30);
         self.last = Some(at);
@@ -93,7 +92,6 @@ impl Spool {
         Ok(())
     }
 
-    /// Dispatches with waiting reports.
     pub fn dispatches(&self) -> Vec<DispatchId> {
         self.waiting().keys().copied().collect()
     }

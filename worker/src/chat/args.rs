@@ -127,7 +127,6 @@ impl ChatArgs {
         Ok((spec, tmp))
     }
 
-    /// The agent and its sandbox.
     fn agent(&self) -> anyhow::Result<(AgentCommand, Sandbox)> {
         let Machine {
             mut agents,

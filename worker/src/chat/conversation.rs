@@ -28,7 +28,6 @@ const INPUT_QUEUE: usize = 8;
 /// Exit code after a person ended the program with Ctrl+C.
 const INTERRUPTED: u8 = 130;
 
-/// Runs the session.
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let (spec, _tmp) = args.session()?;
     let instructions = match &args.instructions {
@@ -86,7 +85,6 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     Ok(state.leave(&end.ended))
 }
 
-/// The state of a conversation.
 struct ChatState {
     screen: Screen,
     reader: Reader,
@@ -95,13 +93,11 @@ struct ChatState {
     turns: mpsc::UnboundedReceiver<Turn>,
     questions: mpsc::UnboundedReceiver<Question>,
     interrupt: Signal,
-    /// Mark of the session's processes.
     mark: String,
     /// The agent's session id, once there is a session that it can resume.
     session: Option<String>,
     /// Whether to leave out how to resume the session.
     once: bool,
-    /// The agent's first prompt.
     instructions: Option<String>,
 }
 

@@ -9,7 +9,6 @@ use tokio::sync::oneshot;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A line without its terminator.
     Line(String),
     /// Ctrl+C.
     Interrupted,

@@ -14,7 +14,6 @@ const INPUT_CHARS: usize = 120;
 /// Most lines of a tool's output.
 const OUTPUT_LINES: usize = 8;
 
-/// Standard output.
 #[derive(Debug)]
 pub struct Screen {
     paint: Paint,
@@ -44,7 +43,6 @@ impl Screen {
         print(&text);
     }
 
-    /// Ends the open line.
     pub fn close(&mut self) {
         print(self.closed());
     }

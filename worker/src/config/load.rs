@@ -17,15 +17,12 @@ use crate::sandbox::{SandboxMode, is_for_tools};
 #[derive(Debug, Clone)]
 pub struct Config {
     pub name: String,
-    /// Number of sessions at once.
     pub slots: u32,
     pub pools: Vec<String>,
     /// This machine's configuration for sessions. Its `dirs` include those of the flags.
     pub machine: Machine,
-    /// Data folder.
     pub data: PathBuf,
     pub nats_url: String,
-    /// Subjects on the broker.
     pub subjects: Subjects,
     /// How long a drain waits for running sessions.
     pub drain: Duration,

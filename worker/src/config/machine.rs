@@ -45,7 +45,6 @@ pub struct Machine {
     pub sign_off: bool,
     /// Limits above which new files are reported before they land.
     pub bulk: BulkLimits,
-    /// Filters for git.
     pub filters: Vec<FilterRule>,
     /// Folders that agents may work in directly.
     pub dirs: Vec<PathBuf>,
@@ -147,7 +146,6 @@ fn agents(
     Ok(agents)
 }
 
-/// Resource limits of a session.
 fn resources(table: &WorkspaceTable) -> anyhow::Result<Resources> {
     const MIB: u64 = 1024 * 1024;
     let given = [

@@ -109,7 +109,6 @@ pub(super) fn bulk(table: &WorkspaceTable) -> anyhow::Result<BulkLimits> {
     })
 }
 
-/// Filters for git.
 pub(super) fn filters(table: GitTable) -> anyhow::Result<Vec<FilterRule>> {
     let rule = |(
         name,

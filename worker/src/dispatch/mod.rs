@@ -103,7 +103,6 @@ async fn perform(
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
 }
 
-/// Whether the dispatch's agent started.
 fn start_result(
     instance: &Instance,
     assignment: &Assignment,

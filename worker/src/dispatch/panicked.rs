@@ -52,7 +52,6 @@ fn finished(instance: &Instance, assignment: &Assignment, message: String) -> Fi
     }
 }
 
-/// The panic's message.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let fixed = panic.downcast_ref::<&str>().copied();
     fixed

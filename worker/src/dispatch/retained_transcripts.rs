@@ -32,7 +32,6 @@ pub struct Transcripts {
 struct RetainedFile {
     entries: u64,
     bytes: u64,
-    /// Whether its session is over.
     ended: bool,
     /// How often it was named in heartbeats, so that all get their turn.
     named: u64,
@@ -73,7 +72,6 @@ impl Transcripts {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds part of a transcript.
     pub fn append(&self, batch: &TranscriptBatch) -> anyhow::Result<()> {
         let path = self.path(batch.dispatch);
         let mut line = serde_json::to_vec(batch)?;

@@ -16,7 +16,6 @@ const LONGEST_ENDING: Duration = Duration::from_secs(60);
 const LONGEST_DRAINED: Duration = Duration::from_secs(40);
 /// The first pause. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The remaining retries of one step.

@@ -24,7 +24,6 @@ use crate::{dispatch::outgoing, session};
 /// First pause before work is pushed again. It doubles each time: the work may be large, and refused for
 /// good.
 const UNPUSHED: Duration = Duration::from_secs(60);
-/// The longest pause.
 const UNPUSHED_MOST: Duration = Duration::from_secs(15 * 60);
 
 /// The previous instance's workspaces with unpushed work, and their assignments.

@@ -14,11 +14,9 @@ pub struct Findings {
     pub version: &'static str,
     /// Requirements of a worker other than agents.
     pub parts: Vec<Part>,
-    /// All configured agents.
     pub agents: Vec<AgentFinding>,
 }
 
-/// State of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -37,16 +35,13 @@ pub struct Part {
     pub status: Status,
     /// The finding or the problem.
     pub found: String,
-    /// Details, one per line.
     pub details: Vec<String>,
-    /// What to do.
     pub advice: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AgentFinding {
     pub name: String,
-    /// The preset of its configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<&'static str>,
     /// Its command line, quoted for a shell.
@@ -61,7 +56,6 @@ pub struct AgentFinding {
     pub problem: Option<String>,
     /// Oddities that prevent nothing.
     pub notes: Vec<String>,
-    /// What to do.
     pub advice: Option<String>,
 }
 

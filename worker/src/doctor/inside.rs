@@ -17,7 +17,6 @@ use super::findings::{Part, Status};
 use crate::sandbox::{Confinement, Network, PolicyRequest, Sandbox, policy};
 use crate::tools::{self, Surroundings, Tools};
 
-/// Longest duration of the test.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Longest wait for a connection to this machine or the proxy.

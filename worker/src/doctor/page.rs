@@ -9,7 +9,6 @@ use crate::session::{Choice, SessionOffer};
 /// Most models or modes in the text.
 const MOST_SHOWN: usize = 12;
 
-/// Formats the findings.
 pub fn page(findings: &Findings, paint: Paint) -> String {
     let mut page = Page {
         text: String::new(),

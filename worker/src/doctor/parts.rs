@@ -13,10 +13,8 @@ use crate::sandbox::{
 use crate::session::Redactor;
 use crate::workspace::{Trouble, Workspaces};
 
-/// Longest wait for the broker.
 const BROKER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Checks git's version.
 pub async fn git() -> Part {
     let version = Command::new("git")
         .arg("version")
@@ -226,7 +224,6 @@ pub async fn nats(url: &str) -> Part {
     }
 }
 
-/// Addresses without their logins.
 fn without_login(url: &str) -> String {
     let shown = url.split(',').map(|address| {
         let (scheme, rest) = address

@@ -8,7 +8,6 @@ use ralph_shared::wire::{DispatchUsage, Granted, Usage};
 
 use crate::session::Allowance;
 
-/// The allowances of running sessions.
 #[derive(Debug, Default)]
 pub struct Allowances(Mutex<HashMap<DispatchId, Arc<Allowance>>>);
 
@@ -40,7 +39,6 @@ impl Allowances {
         used.filter(|used| used.usage != Usage::default()).collect()
     }
 
-    /// Raises the shares of sessions.
     pub fn grant(&self, shares: &[Granted]) {
         let allowances = self.lock();
         for granted in shares {

@@ -13,7 +13,6 @@ use ralph_shared::wire::{ClosedAgent, Concerns, Ended, SessionReport, Transcript
 
 /// Pause after the first failure. It doubles with each further one.
 const FIRST: Duration = Duration::from_secs(1);
-/// Longest pause.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 
 /// Whether a session's agent started.
@@ -21,7 +20,6 @@ const LONGEST: Duration = Duration::from_secs(5 * 60);
 pub struct StartResult {
     /// The agent's name in the worker's configuration.
     pub agent: String,
-    /// The account that it uses.
     pub account: String,
     /// The kind of failure and its message. `None` if the agent started.
     pub failed: Option<(Unavailable, String)>,

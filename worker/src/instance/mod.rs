@@ -71,7 +71,6 @@ pub struct Instance {
     ordered: AtomicBool,
     /// Why a coordinator refused this worker for good, once one did.
     pub refused: OnceLock<String>,
-    /// Triggers a heartbeat.
     pub heartbeat_now: Notify,
     /// Triggers a prune request.
     pub prune_now: Notify,
@@ -79,7 +78,6 @@ pub struct Instance {
     pub push_now: Notify,
     /// Whether a session's work could not be pushed when it ended.
     pub unpushed: AtomicBool,
-    /// Usage and shares of sessions.
     pub allowances: Allowances,
     /// Sessions that people can send messages to.
     pub audience: Audience,
@@ -96,7 +94,6 @@ pub struct Instance {
     answered: Mutex<BTreeSet<DispatchId>>,
 }
 
-/// Result of a hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HelloResult {
     /// This incarnation now has its name.
@@ -111,9 +108,7 @@ pub enum HelloResult {
 /// Times set by the coordinator, and the last contact.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// Pause between heartbeats.
     pub heartbeat: Duration,
-    /// How long a lease lasts.
     pub lease: Duration,
     /// Longest time that sessions may go on without contact.
     pub dark_limit: Duration,
@@ -217,7 +212,6 @@ impl Instance {
         }
     }
 
-    /// Ends all running dispatches.
     pub fn end_all(&self, reason: EndReason) {
         for dispatch in self.running() {
             self.end(dispatch, reason);
@@ -230,7 +224,6 @@ impl Instance {
         self.draining.cancel();
     }
 
-    /// Number of slots without work.
     pub fn free_slots(&self) -> u32 {
         // Slots that lent their permit still count as busy.
         self.config

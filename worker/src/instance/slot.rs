@@ -21,13 +21,11 @@ use crate::reminder::Reminder;
 const WAIT: Duration = Duration::from_secs(25);
 /// How often a slot polls when its worker has an unavailable agent.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How often a slot that waits for a ticket checks whether the broker was restarted.
 const BROKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A slot's state between claims.
 #[derive(Default)]
 struct Slot {
     tickets: HashMap<String, PullConsumer>,

@@ -20,7 +20,6 @@ use super::tools::Toolbox;
 const NAME: &str = "ralph.sock";
 /// Connections at once. An agent has one.
 const CONNECTIONS: usize = 4;
-/// Longest message. Bytes.
 const MESSAGE_BYTES: usize = 1024 * 1024;
 /// How long a connection may take to send the key.
 const KEY_TIMEOUT: Duration = Duration::from_secs(5);

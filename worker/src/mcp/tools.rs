@@ -16,7 +16,6 @@ use crate::session::{People, TOOL_SIGIL_BYTES, ToolSigils, TranscriptSender};
 
 /// Most calls of one session; an agent in a loop makes more.
 const MOST_CALLS: u32 = 1_000;
-/// Most calls served at once.
 const MAX_CONCURRENT: usize = 8;
 /// Longest description of a call in the transcript. Bytes.
 const DETAIL_BYTES: usize = 2_000;
@@ -55,7 +54,6 @@ impl ToolName {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
     }
 
-    /// The tool's description for agents.
     pub fn description(self) -> &'static str {
         match self {
             Self::MemorySearch => {
@@ -127,7 +125,6 @@ impl ToolName {
         json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
     }
 
-    /// Whether the tool changes nothing.
     pub fn is_read_only(self) -> bool {
         matches!(self, Self::MemorySearch | Self::TaskContext)
     }
@@ -162,7 +159,6 @@ pub trait Remote: Send + Sync {
     fn problem(&self, text: String) -> BoxFuture<'_, Option<String>>;
 }
 
-/// The tools of one session.
 pub struct Toolbox {
     pub kind: SessionKind,
     /// The assigned task's id, as agents see it.
@@ -244,7 +240,6 @@ impl Toolbox {
         }
     }
 
-    /// The tools of this session.
     pub fn offered(&self) -> impl Iterator<Item = ToolName> {
         let kind = self.kind;
         ToolName::ALL.into_iter().filter(move |tool| tool.is_for(kind))

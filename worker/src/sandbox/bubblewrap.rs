@@ -74,7 +74,6 @@ const APART: Shared = Shared {
     ipc: false,
 };
 
-/// An empty network.
 const ALONE: &str = "--unshare-net";
 
 fn works(program: &Path, namespaces: &[&str], pre_exec: PreExecLimits) -> bool {
@@ -151,7 +150,6 @@ pub struct Wrap {
 }
 
 impl Wrap {
-    /// Lists the policy's paths.
     pub fn new(program: &Path, policy: &Policy, network: &Network) -> io::Result<Self> {
         let mut arguments = arguments(policy);
         if *network == Network::None {

@@ -14,7 +14,6 @@ pub struct Shared {
     pub ipc: bool,
 }
 
-/// When to refuse a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     Always,
@@ -141,7 +140,6 @@ pub(super) fn own(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| call.own)
 }
 
-/// Refusal rules for 32-bit programs.
 pub(super) fn rules_32_bit(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| {
         if cfg!(target_arch = "x86_64") {

@@ -33,7 +33,6 @@ pub struct Confinement {
     resources: Resources,
 }
 
-/// Protection of files.
 enum Mechanism {
     Open,
     Landlock {
@@ -134,7 +133,6 @@ pub fn shared_path(sandbox: &Sandbox, session_folder: &Path, path: &Path) -> Opt
 }
 
 impl Confinement {
-    /// No sandbox.
     pub fn none() -> Self {
         Self {
             mechanism: Mechanism::Open,

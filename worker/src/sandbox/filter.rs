@@ -95,7 +95,6 @@ fn rules(sockets: Option<Sockets>, shared: Shared) -> Refusal<Rules> {
     Ok(rules)
 }
 
-/// Refusal rules for `socket`.
 fn socket(sockets: Sockets) -> Refusal<Vec<SeccompRule>> {
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
     let number = |number: i32| u64::from(number.cast_unsigned());

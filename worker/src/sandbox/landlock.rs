@@ -67,7 +67,6 @@ impl Support {
     }
 }
 
-/// The kernel's support. Checked once.
 pub fn support() -> Support {
     static SUPPORT: LazyLock<Support> = LazyLock::new(query_kernel);
     *SUPPORT

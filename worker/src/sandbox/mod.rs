@@ -70,11 +70,9 @@ pub struct Sandbox {
     /// Variables of the worker that every sandboxed process gets. A path among them may be read.
     pub passed: BTreeMap<String, String>,
     pub network: Network,
-    /// Resource limits of a session.
     pub resources: Resources,
 }
 
-/// Kind of an agent's sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SandboxMode {
     /// The best that this machine supports.
@@ -85,7 +83,6 @@ pub enum SandboxMode {
     Landlock,
     /// bubblewrap. If it doesn't work, agents are refused rather than run without a sandbox.
     Bubblewrap,
-    /// No sandbox.
     None,
 }
 

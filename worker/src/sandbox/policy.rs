@@ -62,7 +62,6 @@ const ETC_SECRETS: &[&str] = &[
     "ralph",
 ];
 
-/// Input of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyRequest<'a> {
     pub cwd: &'a Path,
@@ -93,7 +92,6 @@ pub struct PolicyRequest<'a> {
 /// Accessible paths with everything below them. Missing paths are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// Paths to read and execute.
     pub read: Vec<PathBuf>,
     /// Paths to read, execute and write.
     pub write: Vec<PathBuf>,
@@ -118,7 +116,6 @@ impl Policy {
     }
 }
 
-/// Decides on a session's policy.
 pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
     read.extend(entries(Path::new("/etc"), ETC_SECRETS));

@@ -15,7 +15,6 @@ use super::{filter, landlock::NEWEST_ABI};
 pub struct PreExecLimits {
     /// Rights over files and ports.
     pub rules: Option<RulesetCreated>,
-    /// System calls.
     pub calls: Option<BpfProgram>,
     /// Root's capabilities other than those for plain files: with some of them a process reads another one's
     /// memory despite Landlock.

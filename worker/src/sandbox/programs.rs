@@ -35,7 +35,6 @@ const BESIDE_OTHERS: &[&str] = &["include", "lib", "lib64", "libexec"];
 /// interpreter a hundred times.
 #[derive(Debug)]
 pub struct ProgramSearch<'a> {
-    /// Folders of the `PATH`.
     path: &'a [PathBuf],
     /// The home of the worker's user, never accessible as a whole.
     user_home: Option<&'a Path>,

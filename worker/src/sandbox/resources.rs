@@ -3,13 +3,10 @@
 
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Default of [`Resources::processes`].
 const PROCESSES: u32 = 4096;
 
-/// Default of [`Resources::file_bytes`].
 const FILE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
-/// Default of [`Resources::disk_reserve_bytes`].
 const DISK_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Time from SIGXCPU, when a process has used its CPU time, to SIGKILL. Seconds.

@@ -25,7 +25,6 @@ pub struct Inside {
     pub(super) command: Command,
     /// `PATH` for the program inside.
     pub(super) path: OsString,
-    /// The program inside.
     pub(super) program: OsString,
     /// File with further arguments for the wrapper program.
     pub(super) arguments: Option<OwnedFd>,
@@ -75,15 +74,12 @@ pub(super) fn path(environment: &BTreeMap<OsString, OsString>) -> OsString {
 pub(super) struct ChildSetup {
     /// Files of control groups. A process that writes `0` to one joins it.
     pub entrances: Vec<File>,
-    /// Soft and hard limits.
     pub limits: Vec<(Resource, u64, u64)>,
     /// Tag to find it and its children by.
     pub tag: Option<ProcessTag>,
-    /// Its root.
     pub root: Option<Root>,
     /// Limits applied last, after all steps that need the rights.
     pub pre_exec: PreExecLimits,
-    /// Sender for its terminal calls.
     pub terminals: Option<CallSender>,
 }
 

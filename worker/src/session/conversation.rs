@@ -67,9 +67,7 @@ pub struct Conversation<'a> {
 
 /// The parts that talk to the agent.
 pub struct AgentLink {
-    /// Sends.
     pub outbox: Outbox,
-    /// Answers the agent's requests.
     pub requests: RequestHandler,
     /// A second handle on the agent's input. It reports when the agent closes that pipe.
     pub probe: pipe::Sender,
@@ -82,7 +80,6 @@ pub type RpcResult = Result<Value, RpcError>;
 pub enum Stop {
     EndRequested(EndReason),
     Limit(SessionLimit),
-    /// The agent's process is gone.
     Exited(ExitStatus),
     /// The agent lives, but closed a pipe.
     Closed {
@@ -91,7 +88,6 @@ pub enum Stop {
     },
     /// The agent makes no progress and repeatedly reports that its provider refuses it.
     Refused {
-        /// Kind of refusal.
         door: Unavailable,
         /// The agent's last words about it.
         message: String,
@@ -100,7 +96,6 @@ pub enum Stop {
     Due,
 }
 
-/// Bounds of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bounds {
     /// The session's limits, end requests, and an optional deadline.
@@ -110,7 +105,6 @@ pub enum Bounds {
 }
 
 impl<'a> Conversation<'a> {
-    /// Sends nothing yet.
     pub fn new(
         agent: &'a mut Agent,
         record: &'a mut Record,
@@ -180,7 +174,6 @@ impl<'a> Conversation<'a> {
         self.lines.set_budget(from + REPLAY_LIMIT_BYTES);
     }
 
-    /// Ends the replay.
     pub fn end_replay(&mut self) {
         self.record.mute(false);
         if let Some(from) = self.replay_from.take() {
@@ -228,7 +221,6 @@ impl<'a> Conversation<'a> {
         reported_recently.then_some(Stop::Refused { door, message })
     }
 
-    /// Start time.
     pub fn started(&self) -> Instant {
         self.started
     }
@@ -243,7 +235,6 @@ impl<'a> Conversation<'a> {
         id
     }
 
-    /// Sends a notification.
     pub fn notify(&self, method: &str, params: &impl Serialize) {
         if let Some(link) = &self.link {
             link.outbox.notify(method, params);
@@ -276,7 +267,6 @@ impl<'a> Conversation<'a> {
         self.response(id, bounds).await
     }
 
-    /// Waits for a response.
     pub async fn response(&mut self, id: u64, bounds: Bounds) -> Result<RpcResult, Stop> {
         loop {
             if let Some(answer) = self.step(Some(id), bounds).await? {
@@ -385,7 +375,6 @@ impl<'a> Conversation<'a> {
         Ok(None)
     }
 
-    /// Deadline of the current step.
     fn until(&self, bounds: Bounds, now: Instant) -> Result<Instant, Stop> {
         let own = match bounds {
             Bounds::Until(until) if until <= now => return Err(Stop::Due),

@@ -8,14 +8,12 @@ pub enum OperatorInput {
     Prompt(String),
     /// Cancels the turn; the session goes on.
     Cancel,
-    /// Ends the session.
     Leave,
 }
 
 /// The end of a turn or of the handshake: the person may now enter a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// The agent's session id.
     pub session: String,
     /// Whether the agent can resume the session later.
     pub can_resume: bool,

@@ -17,10 +17,8 @@ pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Outcome of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// A person answered.
     Answered(Words),
     /// Nobody is there. The text tells the agent to decide itself.
     Decide(String),
@@ -37,7 +35,6 @@ pub enum TurnOutcome {
     Open(Option<Question>),
 }
 
-/// The way to reach people.
 pub trait Reach: Send + Sync {
     /// Asks a question and waits for a reply.
     fn ask(&self, question: Question) -> BoxFuture<'static, Reply>;
@@ -165,7 +162,6 @@ impl fmt::Debug for People {
     }
 }
 
-/// Time spent waiting for people.
 #[derive(Debug, Default)]
 struct Parking(Mutex<Waiting>);
 

@@ -16,11 +16,9 @@ use crate::session::redaction::Redactor;
 /// Most bytes stored for one session.
 pub const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The writer of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     FromAgent,
-    /// This client.
     ToAgent,
 }
 

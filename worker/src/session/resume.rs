@@ -16,7 +16,6 @@ use crate::session::transcript::record::Record;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
     pub time: Duration,
-    /// Bytes that it sent.
     pub output_bytes: u64,
 }
 

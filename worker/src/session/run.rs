@@ -80,7 +80,6 @@ pub async fn converse(
     session_end(record, None, ended, stderr_tail)
 }
 
-/// Builds the session's result.
 fn session_end(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr_tail: String) -> SessionEnd {
     record.settle();
     let transcript = record.transcript.clone();
@@ -119,7 +118,6 @@ fn retry_after(ended: &Ended, record: &Record, stderr_tail: &str) -> Option<Dura
         .find_map(|text| retry_after::of(text, &now))
 }
 
-/// Result of a greeting.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Greeting {
     pub introduction: Introduction,
@@ -223,7 +221,6 @@ async fn run_processes(
 struct Process {
     ended: Ended,
     stderr_tail: String,
-    /// Bytes that it sent.
     output_bytes: u64,
 }
 

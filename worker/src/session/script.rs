@@ -28,14 +28,12 @@ const MOST_QUESTIONS: usize = 20;
 /// Longest wait for an agent's last output after its turn ended. Seen: 300 ms.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
 
-/// Purpose of a session.
 #[derive(Debug)]
 pub enum Aim<'p> {
     /// One turn with the prompt, and one more if the check rejects its text.
     Work(Option<Check>),
     /// Test whether a session could open.
     Greeting,
-    /// Turns with a person.
     Chat(&'p mut Operator),
 }
 

@@ -23,7 +23,6 @@ use crate::session::tool_sigils::ToolSigils;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentCommand {
     pub name: String,
-    /// The preset of its configuration.
     pub preset: Option<&'static Preset>,
     /// Its account at a provider. All users of the account wait when the provider limits its rate (SPEC 7.3).
     pub account: String,
@@ -64,9 +63,7 @@ pub const START_LIMIT: Duration = Duration::from_secs(120);
 /// Optional client methods of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientMethods {
-    /// Read and write files.
     pub files: bool,
-    /// Run commands.
     pub terminals: bool,
 }
 
@@ -127,10 +124,8 @@ impl AgentCommand {
     }
 }
 
-/// An earlier session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
-    /// The agent's session id.
     pub session: String,
     /// Whether to open a new session if the agent can't resume this one.
     pub or_new: bool,

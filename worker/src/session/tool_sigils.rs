@@ -31,7 +31,6 @@ impl ToolSigils {
         fits
     }
 
-    /// Replaces the task graph.
     pub fn propose(&self, graph: String) {
         self.lock().graph = graph;
     }

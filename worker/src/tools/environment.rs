@@ -32,12 +32,10 @@ const PASSED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// Where a process runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The session's own folder, if there is one.
     pub session_folder: Option<&'a Path>,
-    /// Its private `HOME`.
     pub home: &'a Path,
     pub tmp: &'a Path,
     pub sandbox: &'a Sandbox,

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use super::table::{Set, TOOLS, Tool};
 use crate::session::secret_values;
 
-/// The user's tools.
 #[derive(Debug, Clone, Default)]
 pub struct Tools {
-    /// Tools in the table's order.
     pub found: Vec<FoundTool>,
     pub(super) home: PathBuf,
     pub(super) own: BTreeMap<OsString, OsString>,
@@ -42,7 +40,6 @@ impl Tools {
         }
     }
 
-    /// Their readable paths.
     pub fn opened(&self) -> Vec<PathBuf> {
         let folders = self.found.iter().flat_map(|FoundTool { tool, folder }| {
             let parts = tool.open.iter().map(|part| folder.join(part));

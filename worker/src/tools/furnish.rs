@@ -15,7 +15,6 @@ use super::find::{FoundTool, Tools};
 use super::table::{Links, TOOLS};
 use crate::session::secret_values;
 
-/// Largest settings file. Bytes.
 const SETTINGS_BYTES: u64 = 1024 * 1024;
 
 /// Most bytes copied for one tool.

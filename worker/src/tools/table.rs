@@ -10,7 +10,6 @@ pub struct Tool {
     pub folders: &'static [&'static str],
     /// Readable paths in its folder. Empty means all. Paths that may contain credentials are left out.
     pub open: &'static [&'static str],
-    /// Variables to set.
     pub sets: &'static [Set],
     /// Variables of the user to pass on, unless they contain a login. Paths among them may be read.
     pub passes: &'static [&'static str],

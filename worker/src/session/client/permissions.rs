@@ -39,7 +39,6 @@ pub enum RuleAnswer {
 /// A kind of tool, and the files that it may be used on. No files means any file.
 type Grant = (ToolKind, Vec<PathBuf>);
 
-/// Permissions of one session.
 #[derive(Debug, Clone)]
 pub struct Policy {
     access: Access,

@@ -57,7 +57,6 @@ pub struct RequestHandler {
     turn: CancellationToken,
 }
 
-/// An open request.
 struct Ticket {
     id: Box<RawValue>,
     method: String,

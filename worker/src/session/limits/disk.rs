@@ -15,7 +15,6 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// After a scan that clears the session, pause for this multiple of the scan's duration: a disk filled by
 /// others may stay full.
 const REST: u32 = 20;
-/// Longest pause after a scan.
 const REST_MOST: Duration = Duration::from_secs(10);
 
 /// Watches the disk until it is dropped.

@@ -28,7 +28,6 @@ pub fn refusal_timeout(limits: &SessionLimits) -> Duration {
     LONGEST_REFUSALS.min(Duration::from_millis(limits.idle_ms) / 8)
 }
 
-/// The session's state so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     pub started: Instant,

@@ -4,7 +4,6 @@
 use ralph_shared::agents::prices::{GUESSED, Price, Prices};
 use ralph_shared::wire::{Basis, Usage};
 
-/// Approximate bytes per token.
 const BYTES_OF_TOKEN: u64 = 4;
 
 /// How a session is paid for.
@@ -21,7 +20,6 @@ pub struct Tariff {
 /// Bytes read and written by a session, as far as Ralph sees them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// Prompts.
     pub read: u64,
     /// Messages, thoughts and tool calls.
     pub wrote: u64,

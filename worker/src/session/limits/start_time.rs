@@ -15,13 +15,11 @@ const FIRST_START: u32 = 3;
 /// Command lines that opened a session since this process began.
 static STARTED: Mutex<BTreeSet<Vec<String>>> = Mutex::new(BTreeSet::new());
 
-/// The start of one agent.
 pub(in crate::session) struct Start<'a> {
     agent: &'a AgentCommand,
     /// Whether this process has not seen the agent start before.
     first: bool,
     pub limit: Duration,
-    /// The deadline.
     pub until: Instant,
 }
 

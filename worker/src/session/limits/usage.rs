@@ -101,7 +101,6 @@ impl Meter {
         }
     }
 
-    /// All reported usage.
     pub fn total(&self) -> Usage {
         let [input, output, cached, cache_write] = self.tokens.used();
         let cost = match (self.updated.used(), self.answered.used()) {

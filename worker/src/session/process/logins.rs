@@ -37,7 +37,6 @@ pub struct LoginFile {
     pub optional: bool,
 }
 
-/// The logins of one session.
 #[derive(Debug)]
 pub struct Logins {
     home: Dir,
@@ -168,7 +167,6 @@ impl Logins {
     }
 }
 
-/// Outcome for one login.
 enum CopyBack {
     Unchanged,
     /// The original now has the agent's content.

@@ -15,7 +15,6 @@ pub struct Tail {
     bytes: VecDeque<u8>,
     limit_bytes: usize,
     cut: bool,
-    /// Number of bytes ever pushed.
     total_bytes: u64,
     /// Times of pushes, with the number of bytes before each; oldest first.
     times: VecDeque<(Instant, u64)>,

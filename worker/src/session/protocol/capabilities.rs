@@ -28,7 +28,6 @@ enum SetMethod {
     Config(String),
     /// The older `session/set_model`.
     SetModel,
-    /// `session/set_mode`.
     SetMode,
     /// Not possible. A model can still be set through the environment.
     #[default]
@@ -40,14 +39,12 @@ enum SetMethod {
 pub struct Request {
     pub method: &'static str,
     pub params: Value,
-    /// Id of the choice.
     pub choice: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
     InUse(String),
-    /// This request selects it.
     Set(Request),
     /// The agent offers none of the names.
     NotOffered,

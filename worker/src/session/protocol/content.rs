@@ -19,7 +19,6 @@ pub const TOOL_BYTES: usize = 8 * 1024;
 /// Time limit for a minimal diff. After that a longer one will do.
 const DIFF_TIME: Duration = Duration::from_millis(20);
 
-/// Context lines around a change.
 const DIFF_CONTEXT_LINES: usize = 2;
 
 /// Records an update verbatim: its kind and the rest.

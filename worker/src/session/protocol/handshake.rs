@@ -22,9 +22,7 @@ pub(in crate::session) const MESSAGE_BYTES: usize = 2000;
 
 /// Why a handshake or a turn did not end normally.
 pub(in crate::session) enum Break {
-    /// The session ended like this.
     Ended(Ended),
-    /// The conversation stopped.
     Stop(Stop),
 }
 
@@ -36,7 +34,6 @@ impl From<Stop> for Break {
 
 /// A session that is ready for its prompt.
 pub(in crate::session) struct Opened {
-    /// The agent's session id.
     pub session: String,
     /// The model in use, if the agent reports it.
     pub model: Option<String>,

@@ -21,7 +21,6 @@ pub struct Introduction {
     pub protocol_version: Option<u64>,
     /// Capabilities beyond the protocol's minimum.
     pub capabilities: Capabilities,
-    /// Login methods.
     pub logins: Vec<Choice>,
     /// Offers of the opened session. `None` if none was opened.
     pub session: Option<SessionOffer>,
@@ -40,7 +39,6 @@ pub struct Capabilities {
     pub audio: bool,
     /// Read files embedded in a prompt.
     pub embedded_context: bool,
-    /// Use MCP servers over HTTP.
     pub mcp_http: bool,
     /// Use MCP servers over server-sent events.
     pub mcp_sse: bool,

@@ -12,7 +12,6 @@ const SHRINK_ABOVE_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// A line without its terminator.
     Text(String),
     /// A line that exceeded the limit.
     TooLong {
@@ -58,7 +57,6 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.budget_bytes = budget_bytes;
     }
 
-    /// Bytes read so far.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
     }

@@ -34,7 +34,6 @@ const MOST_VALUES: usize = 200_000;
 /// A message from the agent.
 #[derive(Debug)]
 pub enum Incoming<'a> {
-    /// A request.
     Request {
         /// Id, exactly as the agent wrote it.
         id: Box<RawValue>,
@@ -42,13 +41,11 @@ pub enum Incoming<'a> {
         /// Parameters; `null` if missing.
         params: &'a str,
     },
-    /// A notification.
     Notification {
         method: Cow<'a, str>,
         /// Parameters; `null` if missing.
         params: &'a str,
     },
-    /// A response.
     Response {
         /// Id of the request. `None` if it can't be one of ours.
         id: Option<u64>,
@@ -77,7 +74,6 @@ struct Envelope<'a> {
 /// How many opening braces of a line are tried as the start of its message.
 const MOST_BEGINNINGS: usize = 8;
 
-/// Reads one line.
 pub fn parse(line: &str) -> Incoming<'_> {
     // Serde would read an array as the fields in order, so only objects are accepted.
     let object = object_in(line);
@@ -245,7 +241,6 @@ impl Outbox {
         let _ = self.open.acquire().await;
     }
 
-    /// Sends a request.
     pub fn request(&self, id: u64, method: &str, params: &impl Serialize) {
         self.send(
             &serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }),
@@ -254,7 +249,6 @@ impl Outbox {
         );
     }
 
-    /// Sends a notification.
     pub fn notify(&self, method: &str, params: &impl Serialize) {
         self.send(
             &serde_json::json!({ "jsonrpc": "2.0", "method": method, "params": params }),

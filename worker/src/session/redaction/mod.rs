@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::session::redaction::secrets::{Class, SHAPES, Shape, Starts};
 
-/// Replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
 
 /// Values shorter than this are not treated as secrets, because they may be common words. Bytes.
@@ -136,10 +135,8 @@ impl Redactor {
     }
 }
 
-/// State of a stream.
 enum State {
     Plain,
-    /// Inside a key.
     Key(Class),
     /// Inside a private key, before its end marker.
     Pem(PemEnd),

@@ -38,7 +38,6 @@ pub fn own_secrets() -> Vec<String> {
 /// Characters of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Letters and digits.
     Alnum,
     /// Capitals and digits.
     UpperAlnum,
@@ -65,7 +64,6 @@ pub struct Shape {
     pub prefix: &'static str,
     /// Class of the characters after the prefix.
     pub class: Class,
-    /// Minimum number of those characters.
     pub least: usize,
 }
 

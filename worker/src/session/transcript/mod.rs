@@ -98,12 +98,10 @@ impl TranscriptSender {
         bounded(&self.redactor().words(text), bytes)
     }
 
-    /// The redactor of this session.
     pub fn redactor(&self) -> &Redactor {
         &self.0.redactor
     }
 
-    /// Adds message text of the agent.
     pub fn text(&self, chunk: &str) {
         self.0.shared.with(|queue| {
             let text = queue.text.push(chunk);
@@ -111,7 +109,6 @@ impl TranscriptSender {
         });
     }
 
-    /// Adds thoughts of the agent.
     pub fn thought(&self, chunk: &str) {
         self.0.shared.with(|queue| {
             let text = queue.thought.push(chunk);
@@ -160,7 +157,6 @@ impl TranscriptReceiver {
         self
     }
 
-    /// Takes all queued entries.
     pub fn take(&mut self) -> Vec<TranscriptEntry> {
         let mut queue = self.shared.lock();
         let mut entries = Vec::new();

@@ -13,7 +13,6 @@ pub struct Tools {
     kinds: HashMap<String, ToolKind>,
     /// Final statuses, as far as the agent reports them.
     ends: HashMap<String, ToolCallStatus>,
-    /// Ids, oldest first.
     ids: VecDeque<String>,
 }
 

@@ -36,7 +36,6 @@ const MOST_ODDITIES: u32 = 10;
 /// Most questions stored for one session.
 const MOST_QUESTIONS: usize = 20;
 
-/// Longest question. Bytes.
 const QUESTION_BYTES: usize = 1_000;
 
 /// Most stored complaints about a provider. The newest ones stay.
@@ -57,7 +56,6 @@ pub struct Record {
     pub tool_calls: u32,
     pub failed_tool_calls: u32,
     pub agent: AgentInfo,
-    /// The agent's introduction.
     pub introduction: Introduction,
     /// Number of updates that show progress; chatter doesn't count.
     pub steps: u64,
@@ -185,7 +183,6 @@ impl Record {
         self.offers.clone()
     }
 
-    /// Sets the mode in use.
     pub fn set_current_mode(&mut self, mode: String) {
         if let Some(session) = &mut self.introduction.session {
             session.mode = Some(mode);
@@ -218,7 +215,6 @@ impl Record {
         });
     }
 
-    /// Its questions, in order.
     pub fn questions(&self) -> &[String] {
         &self.questions
     }
@@ -261,7 +257,6 @@ impl Record {
         self.muted = muted;
     }
 
-    /// Records a new prompt.
     pub fn prompted(&mut self, prompt: &str) {
         self.message_from = self.text.len();
         self.meter.prompted(prompt);
