@@ -39,6 +39,18 @@ pub struct Part {
     pub advice: Option<String>,
 }
 
+impl Part {
+    pub fn new(name: &'static str, status: Status, found: String, advice: Option<&str>) -> Self {
+        Self {
+            name,
+            status,
+            found,
+            details: Vec::new(),
+            advice: advice.map(str::to_owned),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AgentFinding {
     pub name: String,

@@ -19,13 +19,7 @@ const ADVICE: &str = "run the command in a fresh clone by hand: if it fails ther
 
 /// Clones the repository's current commit, prepares the clone and runs the gate in it.
 pub async fn gate(machine: &Machine, repo: &Path, gate: &[String]) -> Part {
-    let part = |status, found| Part {
-        name: "gate",
-        status,
-        found,
-        details: Vec::new(),
-        advice: None,
-    };
+    let part = |status, found| Part::new("gate", status, found, None);
     match tried(machine, repo, gate).await {
         Ok(None) => part(
             Status::Ok,

@@ -46,13 +46,12 @@ enum Compiler {
 pub async fn inside(sandbox: &Sandbox) -> Part {
     match tried(sandbox).await {
         Ok(tried) => judged(&tried, &sandbox.network),
-        Err(error) => Part {
-            name: "inside the sandbox",
-            status: Status::Missing,
-            found: format!("nothing starts there: {error}"),
-            details: Vec::new(),
-            advice: Some("see `sandbox` above; compare `--sandbox none`".to_owned()),
-        },
+        Err(error) => Part::new(
+            "inside the sandbox",
+            Status::Missing,
+            format!("nothing starts there: {error}"),
+            Some("see `sandbox` above; compare `--sandbox none`"),
+        ),
     }
 }
 

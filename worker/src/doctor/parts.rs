@@ -29,31 +29,17 @@ pub async fn git() -> Part {
             .map(drop)
             .map_err(|error| error.to_string())
     };
-    let (status, found, advice) = match (usable.await, version) {
-        (Ok(()), version) => (Status::Ok, version.unwrap_or_default(), None),
-        (Err(error), _) => {
-            let advice = "install git 2.38 or newer, on the PATH of the worker".to_owned();
-            (Status::Missing, error, Some(advice))
+    match usable.await {
+        Ok(()) => Part::new("git", Status::Ok, version.unwrap_or_default(), None),
+        Err(error) => {
+            let advice = "install git 2.38 or newer, on the PATH of the worker";
+            Part::new("git", Status::Missing, error, Some(advice))
         }
-    };
-    Part {
-        name: "git",
-        status,
-        found,
-        details: Vec::new(),
-        advice,
     }
 }
 
 /// Checks whether git can sign commits without a person. `None` if the worker's user signs nothing.
 pub async fn signing(machine: &Machine) -> Option<Part> {
-    let part = |status, found, advice| Part {
-        name: "signing",
-        status,
-        found,
-        details: Vec::new(),
-        advice,
-    };
     let tried = async {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let settings = machine.workspace_settings(Redactor::default());
@@ -63,14 +49,13 @@ pub async fn signing(machine: &Machine) -> Option<Part> {
     };
     match tried.await {
         Ok(false) => None,
-        Ok(true) => Some(part(
-            Status::Ok,
-            "a commit is signed without a person".to_owned(),
-            None,
-        )),
+        Ok(true) => {
+            let found = "a commit is signed without a person".to_owned();
+            Some(Part::new("signing", Status::Ok, found, None))
+        }
         Err(error) => {
-            let advice = Trouble::Signing.advice().to_owned();
-            Some(part(Status::Missing, error, Some(advice)))
+            let advice = Trouble::Signing.advice();
+            Some(Part::new("signing", Status::Missing, error, Some(advice)))
         }
     }
 }
@@ -133,11 +118,8 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
     };
     let found = if is_confined { found + &reached } else { found };
     Part {
-        name: "sandbox",
-        status,
-        found,
         details,
-        advice: advice.map(str::to_owned),
+        ..Part::new("sandbox", status, found, advice)
     }
 }
 
@@ -199,28 +181,16 @@ pub async fn nats(url: &str) -> Part {
     let reached = tokio::time::timeout(BROKER_LIMIT, reach)
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} s", BROKER_LIMIT.as_secs())));
-    let (status, found, advice) = match reached {
-        Ok(version) => (
-            Status::Ok,
-            format!("{shown} answers, nats-server {version}"),
-            None,
-        ),
+    match reached {
+        Ok(version) => {
+            let found = format!("{shown} answers, nats-server {version}");
+            Part::new("NATS", Status::Ok, found, None)
+        }
         Err(error) => {
             let advice =
                 "start it, or set NATS_URL to its address, with user and password if it asks for them";
-            (
-                Status::Missing,
-                format!("{shown}: {error}"),
-                Some(advice.to_owned()),
-            )
+            Part::new("NATS", Status::Missing, format!("{shown}: {error}"), Some(advice))
         }
-    };
-    Part {
-        name: "NATS",
-        status,
-        found,
-        details: Vec::new(),
-        advice,
     }
 }
 

@@ -13,10 +13,7 @@ pub fn tools() -> Part {
     };
     let line = |FoundTool { tool, folder }: &FoundTool| format!("{}: {}", tool.name, folder.display());
     Part {
-        name: "tools",
-        status: Status::Ok,
-        found,
         details: tools.found.iter().map(line).collect(),
-        advice: None,
+        ..Part::new("tools", Status::Ok, found, None)
     }
 }

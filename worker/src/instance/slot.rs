@@ -49,7 +49,7 @@ pub async fn run(instance: Arc<Instance>) {
             continue;
         }
         if !instance.in_contact() {
-            rest(&instance, PAUSE).await;
+            instance.rest(PAUSE).await;
             continue;
         }
         faults::point("claim.before");
@@ -103,15 +103,15 @@ impl Slot {
                 retry_after_ms,
             } => {
                 tracing::debug!(reason, "not now");
-                rest(instance, Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
+                instance.rest(Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
             }
             ClaimAnswer::SayHello => {
                 instance.heartbeat_now.notify_one();
-                rest(instance, PAUSE).await;
+                instance.rest(PAUSE).await;
             }
             ClaimAnswer::Unknown => {
                 tracing::warn!("the claim's answer is of a later release");
-                rest(instance, WAIT).await;
+                instance.rest(WAIT).await;
             }
         }
     }
@@ -127,8 +127,8 @@ impl Slot {
         let others_try = self.trial.take().is_none() && instance.has_trials(false);
         match instance.next_retry_in() {
             // A ticket may be for an agent that this worker can't start. Other workers shall have it.
-            Some(left) => rest(instance, left.min(POLL_INTERVAL)).await,
-            None if others_try => rest(instance, POLL_INTERVAL).await,
+            Some(left) => instance.rest(left.min(POLL_INTERVAL)).await,
+            None if others_try => instance.rest(POLL_INTERVAL).await,
             None => ticket(instance, &mut self.tickets).await,
         }
     }
@@ -143,11 +143,11 @@ impl Slot {
                 );
             }
             self.asked = None;
-            rest(instance, WAIT).await;
+            instance.rest(WAIT).await;
         } else {
             // The claim may have been served, so it is repeated.
             tracing::debug!(error = format!("{error:#}"), "claim without an answer");
-            rest(instance, PAUSE).await;
+            instance.rest(PAUSE).await;
         }
     }
 }
@@ -155,13 +155,6 @@ impl Slot {
 /// Whether an answer came but can't be read, for example because it is of another release.
 fn is_unreadable(error: &anyhow::Error) -> bool {
     error.is::<serde_json::Error>()
-}
-
-async fn rest(instance: &Instance, pause: Duration) {
-    tokio::select! {
-        () = instance.draining.cancelled() => {}
-        () = tokio::time::sleep(pause) => {}
-    }
 }
 
 /// Waits for a ticket of any pool, at most [`WAIT`]. The ticket is acked at once: it only says that there is
@@ -175,7 +168,7 @@ async fn ticket(instance: &Instance, consumers: &mut HashMap<String, PullConsume
                 }
                 Err(error) => {
                     tracing::debug!(error = format!("{error:#}"), "no tickets yet");
-                    rest(instance, PAUSE).await;
+                    instance.rest(PAUSE).await;
                     return;
                 }
             }
@@ -190,7 +183,7 @@ async fn ticket(instance: &Instance, consumers: &mut HashMap<String, PullConsume
     if let Err(error) = got {
         tracing::debug!(%error, "waiting for tickets failed; asking anew for the consumers");
         consumers.clear();
-        rest(instance, PAUSE).await;
+        instance.rest(PAUSE).await;
     }
 }
 

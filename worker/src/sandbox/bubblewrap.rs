@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::LazyLock;
@@ -20,6 +19,7 @@ use super::filter::{self, Sockets};
 use super::landlock;
 use super::network::Network;
 use super::policy::Policy;
+use super::programs::is_executable;
 use super::start::{ChildSetup, Inside, path};
 use crate::sandbox::pre_exec::PreExecLimits;
 use crate::session::MARK;
@@ -132,9 +132,7 @@ fn limits_of(network: &Network) -> io::Result<PreExecLimits> {
 
 /// Finds a program like a shell that runs in `folder`.
 pub fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> {
-    let executable = |file: &PathBuf| {
-        std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
+    let executable = |file: &PathBuf| is_executable(file);
     if program.as_encoded_bytes().contains(&b'/') {
         return Some(folder.join(program)).filter(executable);
     }

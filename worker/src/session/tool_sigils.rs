@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most bytes of memory entries.
+/// Largest size of the entries, and of the graph. Bytes.
 pub const TOOL_SIGIL_BYTES: usize = 1024 * 1024;
 
 /// Memory entries and a task graph.

@@ -87,7 +87,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn buffered_line(&mut self) -> Option<Line> {
-        if let Some(end) = memchr(b'\n', &self.buffer[self.searched..]) {
+        if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
             let end = self.searched + end;
             let length = end - self.start;
             let line = match self.skipped.take() {
@@ -135,10 +135,6 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 fn text(bytes: &[u8]) -> String {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|other| *other == byte)
 }
 
 #[cfg(test)]

@@ -216,7 +216,7 @@ impl Queue {
             let room = match (self.entries.back_mut().map(|entry| &mut entry.update), kind) {
                 (Some(TranscriptUpdate::Text { text }), TextKind::Message)
                 | (Some(TranscriptUpdate::Thought { text }), TextKind::Thought) => {
-                    let room = floor_boundary(rest, JOINED_BYTES.saturating_sub(text.len()));
+                    let room = rest.floor_char_boundary(JOINED_BYTES.saturating_sub(text.len()));
                     let full =
                         self.queued_bytes + room > QUEUE_BYTES || self.kept_bytes + room > TRANSCRIPT_BYTES;
                     let room = if full { 0 } else { room };
@@ -228,7 +228,7 @@ impl Queue {
                 _ => 0,
             };
             rest = &rest[room..];
-            let (head, tail) = rest.split_at(floor_boundary(rest, JOINED_BYTES));
+            let (head, tail) = rest.split_at(rest.floor_char_boundary(JOINED_BYTES));
             if !head.is_empty() {
                 let text = head.to_owned();
                 self.add(match kind {
@@ -340,13 +340,8 @@ pub(super) fn bounded(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let kept = floor_boundary(text, limit);
+    let kept = text.floor_char_boundary(limit);
     format!("{}… [{} bytes cut]", &text[..kept], text.len() - kept)
-}
-
-/// The last character boundary at or before `at`.
-fn floor_boundary(text: &str, at: usize) -> usize {
-    text.floor_char_boundary(at)
 }
 
 #[cfg(test)]
