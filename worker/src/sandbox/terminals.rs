@@ -57,8 +57,7 @@ impl CallSender {
         let mut room = [0_u64; ROOM];
         let (mut byte, mut part) = (0_u8, None);
         let mut message = message(&mut byte, &mut part, &mut room);
-        // A worker that is itself confined like this already has a receiver; an old kernel supports none. The
-        // call then fails.
+        // Sends no listener if the worker itself is confined like this, or if the kernel is too old.
         let calls = done(calls).ok();
         // SAFETY: just created here, and owned by nobody else.
         let calls = calls.map(|calls| unsafe { OwnedFd::from_raw_fd(calls as RawFd) });
