@@ -46,9 +46,9 @@ pub struct BrokerConnection {
     client: async_nats::Client,
     jetstream: jetstream::Context,
     subjects: Subjects,
-    patience_ms: Arc<AtomicU64>,
+    timeout_ms: Arc<AtomicU64>,
     /// The broker's address without a login.
-    at: Arc<str>,
+    address: Arc<str>,
 }
 
 impl BrokerConnection {
@@ -63,8 +63,8 @@ impl BrokerConnection {
             client,
             jetstream,
             subjects,
-            patience_ms: Arc::new(AtomicU64::new(FIRST_TIMEOUT.as_millis() as u64)),
-            at: broker::addresses(url).into(),
+            timeout_ms: Arc::new(AtomicU64::new(FIRST_TIMEOUT.as_millis() as u64)),
+            address: broker::addresses(url).into(),
         })
     }
 
@@ -72,16 +72,16 @@ impl BrokerConnection {
     /// cost the lease or much time, so three tries fit into one lease.
     pub fn lease_is(&self, lease: Duration) {
         let ms = u64::try_from(lease.as_millis() / 4).unwrap_or(u64::MAX);
-        self.patience_ms.store(ms.clamp(250, 10_000), Ordering::Relaxed);
+        self.timeout_ms.store(ms.clamp(250, 10_000), Ordering::Relaxed);
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_millis(self.patience_ms.load(Ordering::Relaxed))
+        Duration::from_millis(self.timeout_ms.load(Ordering::Relaxed))
     }
 
     /// How long a claim may wait for work: its answer must still arrive within the time limit.
     pub fn wait_ms(&self) -> u64 {
-        LONGEST_WAIT_MS.min(self.patience_ms.load(Ordering::Relaxed) / 4)
+        LONGEST_WAIT_MS.min(self.timeout_ms.load(Ordering::Relaxed) / 4)
     }
 
     async fn request<A: DeserializeOwned>(
@@ -103,7 +103,7 @@ impl BrokerConnection {
         if self.is_connected() {
             format!("no coordinator answered on {subject}")
         } else {
-            format!("NATS at {} can't be reached", self.at)
+            format!("NATS at {} can't be reached", self.address)
         }
     }
 

@@ -30,7 +30,7 @@ pub async fn examine(
         introduction,
         trouble,
         notes,
-    } = shake(agent, sandbox, end).await;
+    } = greet_agent(agent, sandbox, end).await;
     let effective = effective(sandbox.mode, &sandbox.network, means(), bubblewrap().is_some());
     let confined = effective.is_ok_and(|effective| effective != Effective::Open);
     let advice = match &trouble {
@@ -61,7 +61,7 @@ fn preset_note(agent: &AgentCommand) -> Option<String> {
     agent.preset?.note.map(str::to_owned)
 }
 
-async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Option<EndReason>>) -> Greeting {
+async fn greet_agent(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Option<EndReason>>) -> Greeting {
     let failed = |error: std::io::Error| Greeting {
         trouble: Some(Ended::Workspace {
             message: format!("failed to make a folder for it: {error}"),

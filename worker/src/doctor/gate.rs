@@ -20,7 +20,7 @@ const ADVICE: &str = "run the command in a fresh clone by hand: if it fails ther
 /// Clones the repository's current commit, prepares the clone and runs the gate in it.
 pub async fn gate(machine: &Machine, repo: &Path, gate: &[String]) -> Part {
     let part = |status, found| Part::new("gate", status, found, None);
-    match tried(machine, repo, gate).await {
+    match run(machine, repo, gate).await {
         Ok(None) => part(
             Status::Ok,
             format!("setup and gate succeed in a clone of {}", repo.display()),
@@ -35,7 +35,7 @@ pub async fn gate(machine: &Machine, repo: &Path, gate: &[String]) -> Part {
 }
 
 /// The failed step, if one fails.
-async fn tried(
+async fn run(
     machine: &Machine,
     repo: &Path,
     gate: &[String],

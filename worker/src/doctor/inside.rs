@@ -44,8 +44,8 @@ enum Compiler {
 
 /// Starts this program inside the sandbox and reports its results.
 pub async fn inside(sandbox: &Sandbox) -> Part {
-    match tried(sandbox).await {
-        Ok(tried) => judged(&tried, &sandbox.network),
+    match run_inside(sandbox).await {
+        Ok(tried) => finding(&tried, &sandbox.network),
         Err(error) => Part::new(
             "inside the sandbox",
             Status::Missing,
@@ -55,7 +55,7 @@ pub async fn inside(sandbox: &Sandbox) -> Part {
     }
 }
 
-async fn tried(sandbox: &Sandbox) -> Result<TestResults, String> {
+async fn run_inside(sandbox: &Sandbox) -> Result<TestResults, String> {
     let failed = |error: io::Error| error.to_string();
     let folder = tempfile::tempdir().map_err(failed)?;
     let [work, home, tmp] = ["work", "home", "tmp"].map(|name| folder.path().join(name));
@@ -112,7 +112,7 @@ async fn tried(sandbox: &Sandbox) -> Result<TestResults, String> {
 }
 
 /// Converts the results to a finding.
-fn judged(tried: &TestResults, network: &Network) -> Part {
+fn finding(tried: &TestResults, network: &Network) -> Part {
     let mut works = Vec::new();
     let mut problems: Vec<(String, &str)> = Vec::new();
     let mut details = Vec::new();
@@ -278,7 +278,7 @@ mod tests {
                 ..TestResults::default()
             };
             change(&mut tried);
-            let part = judged(&tried, &network);
+            let part = finding(&tried, &network);
             assert!(part.found.contains(expected), "{part:?}");
             assert_eq!(part.status == Status::Ok, advice.is_none(), "{part:?}");
             let given = part.advice.unwrap_or_default();

@@ -110,7 +110,7 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
     ];
     let missing = missing.iter().filter(|(enforced, _)| !enforced);
     details.extend(missing.map(|(_, what)| format!("not enforced without control groups: {what}")));
-    let (status, found, advice) = judged(effective, mode, means);
+    let (status, found, advice) = rating(effective, mode, means);
     let reached = match network {
         Network::Open => String::new(),
         Network::None => ", no network".to_owned(),
@@ -124,7 +124,7 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
 }
 
 /// The status of a sandbox, its name, and advice.
-fn judged(
+fn rating(
     effective: Result<Effective, String>,
     mode: SandboxMode,
     means: Means,

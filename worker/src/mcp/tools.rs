@@ -260,7 +260,7 @@ impl Toolbox {
         }
         let detail = self.transcript.redacted(&arguments.to_string(), DETAIL_BYTES);
         let called = match self.room.try_acquire() {
-            Ok(_place) => self.served(name, arguments).await,
+            Ok(_place) => self.serve_call(name, arguments).await,
             Err(_) => Err(format!("at most {MAX_CONCURRENT} calls are served at once")),
         };
         let answer = match &called {
@@ -275,7 +275,7 @@ impl Toolbox {
         called
     }
 
-    async fn served(&self, name: &str, arguments: Value) -> Result<String, String> {
+    async fn serve_call(&self, name: &str, arguments: Value) -> Result<String, String> {
         let tool = self.offered().find(|tool| tool.as_str() == name);
         let Some(tool) = tool else {
             return Err(format!(
@@ -318,7 +318,7 @@ impl Toolbox {
             ),
             _ => return Err(format!("`kind` is one of {}", KINDS.join(", "))),
         };
-        self.leave(&entry)?;
+        self.save(&entry)?;
         Ok("kept; it counts once the task is done".to_owned())
     }
 
@@ -328,12 +328,12 @@ impl Toolbox {
         }
         // Other kinds have no notes; the transcript contains the progress.
         if SigilName::Memory.is_allowed_for(self.kind) {
-            self.leave(&format!(
+            self.save(&format!(
                 "<memory kind=\"step_done\">{}</memory>",
                 defuse(&progress.done)
             ))?;
             if !progress.next.trim().is_empty() {
-                self.leave(&format!(
+                self.save(&format!(
                     "<memory kind=\"step_pending\">{}</memory>",
                     defuse(&progress.next)
                 ))?;
@@ -343,7 +343,7 @@ impl Toolbox {
     }
 
     /// Saves a sigil if the coordinator will read exactly one entry from it.
-    fn leave(&self, entry: &str) -> Result<(), String> {
+    fn save(&self, entry: &str) -> Result<(), String> {
         let read = self.parsed(entry);
         let entries = read.knowledge.len() + read.learnings.len() + read.notes.len();
         if read.malformed > 0 || entries != 1 {
