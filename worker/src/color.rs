@@ -1,38 +1,34 @@
-//! Colours, where somebody sees them: at a terminal and without `NO_COLOR` (SPEC 9.3).
+//! Colours for people: only at a terminal and without `NO_COLOR` (SPEC 9.3).
 
 use std::io::IsTerminal as _;
 
 use ralph_shared::plain::plain;
 
-/// Whether an output is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paint(bool);
 
-/// What a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// What an agent says.
+    /// Text of an agent.
     Bright,
-    /// What matters less.
+    /// Less important.
     Dim,
-    /// What is as it should be.
+    /// In order.
     Good,
-    /// What somebody should know.
+    /// Somebody should know.
     Warn,
-    /// What failed.
+    /// A failure.
     Bad,
-    /// What is being done.
+    /// In progress.
     Active,
 }
 
 impl Paint {
-    /// For standard output.
     pub fn stdout() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self(wanted && std::io::stdout().is_terminal())
     }
 
-    /// No colours.
     pub fn none() -> Self {
         Self(false)
     }
@@ -54,7 +50,7 @@ impl Paint {
     }
 }
 
-/// Text of others without what could steer a terminal.
+/// Foreign text without sequences that could control a terminal.
 pub fn tame(text: &str) -> String {
     plain(text).into_owned()
 }

@@ -31,11 +31,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Take work from pools until told to stop
+    /// Take work from pools until stopped
     #[command(after_help = "Examples:\n  ralph-worker run --slots 4\n  \
         NATS_URL=nats://worker:secret@broker:4222 ralph-worker run --pool gpu --agent 'gemini --experimental-acp'")]
     Run(Box<RunArgs>),
-    /// Start each agent, shake hands with it, and say what is missing on this machine
+    /// Start each agent, open a session with it, and report what is missing on this machine
     #[command(
         after_help = "Exits with 0 when work could be done, with 1 when something is missing.\n\nExamples:\n  \
         ralph-worker doctor\n  ralph-worker doctor --agent 'opencode acp'\n  \
@@ -43,9 +43,9 @@ enum Command {
         ralph-worker doctor --repo . --gate 'cargo test'"
     )]
     Doctor(Box<DoctorArgs>),
-    /// Talk with an agent at the terminal, started and confined as for work
+    /// Chat with an agent at the terminal, in the same sandbox as for work
     #[command(
-        after_help = "The agent works in the folder itself, and asks at the terminal before it does what it asks permission for.\n\n\
+        after_help = "The agent works directly in the folder, and asks for permissions at the terminal.\n\n\
         Examples:\n  ralph-worker chat\n  ralph-worker chat ~/my-project --name gemini --model pro\n  \
         ralph-worker chat --read-only\n  echo 'What is this?' | ralph-worker chat --read-only"
     )]
@@ -58,20 +58,20 @@ enum Command {
         /// Which shell
         shell: Shell,
     },
-    /// Free a folder that the session of a worker held which died (`--workspace dir`)
+    /// Free a folder that is still held by the session of a dead worker (`--workspace dir`)
     #[command(
-        after_help = "Only when nothing works there any more: the worker that died ends what it left as soon as it is started \
+        after_help = "Only if no process works there any more: a dead worker ends its leftover processes as soon as it is started \
         again, and frees the folder itself.\n\nExample:\n  ralph-worker free ~/notes"
     )]
     Free {
-        /// The folder
+        /// Folder to free
         #[arg(value_name = "DIR")]
         dir: std::path::PathBuf,
     },
-    /// What an agent starts to reach the tools of its session
+    /// Connect an agent to the tools of its session
     #[command(
         hide = true,
-        after_help = "Example, as an agent starts it:
+        after_help = "Example, as started by an agent:
   ralph-worker mcp"
     )]
     Mcp,
@@ -80,7 +80,7 @@ enum Command {
 pub fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
-        // As a sentence with its causes: where in this program it came up is of no use to whoever called it.
+        // Prints the error with its causes on one line. The place in this program is useless to its caller.
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -90,7 +90,7 @@ pub fn main() -> ExitCode {
 
 fn run() -> anyhow::Result<ExitCode> {
     let command = || without_empty_variables(<Cli as clap::CommandFactory>::command());
-    // A shell may ask what could come next.
+    // A shell may ask for completions.
     CompleteEnv::with_factory(command).complete();
     let cli = <Cli as clap::FromArgMatches>::from_arg_matches(&command().get_matches())
         .unwrap_or_else(|error| error.exit());
@@ -116,7 +116,7 @@ fn run() -> anyhow::Result<ExitCode> {
             Command::Free { dir } => free(&dir),
             Command::Mcp => {
                 mcp::pipe::run().await?;
-                // A read of standard input may be under way, which nothing ends.
+                // A read of standard input may be under way, and nothing else can end it.
                 std::process::exit(0);
             }
         }
@@ -126,14 +126,14 @@ fn run() -> anyhow::Result<ExitCode> {
 fn free(dir: &std::path::Path) -> anyhow::Result<ExitCode> {
     match free_dir(dir)? {
         Some(holder) => println!("{} is free; it was held by {holder}", dir.display()),
-        None => println!("nobody held {}", dir.display()),
+        None => println!("{} was not held by anybody", dir.display()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
     let config = Config::load(args)?;
-    say_what_confines(&config.machine.sandbox)?;
+    log_sandbox(&config.machine.sandbox)?;
     let shutdown = CancellationToken::new();
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -143,9 +143,9 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
         tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
         token.cancel();
         tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
-        tracing::warn!("told twice: leaving at once");
+        tracing::warn!("second signal: exiting at once");
         session::start_no_more();
-        // What runs is not reported, but nobody's agent goes on without a worker.
+        // Running sessions are not reported, but no agent may outlive its worker.
         let killed = home::noted_live(&data)
             .iter()
             .map(|dispatch| session::kill_leftovers(dispatch))
@@ -154,7 +154,7 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
         std::process::exit(130);
     });
     let drained_by_order = instance::run::run(config, shutdown).await?;
-    // Whoever starts workers again tells by what it knows one that shall stay away.
+    // A service manager recognizes by this status a worker that must not be restarted.
     let status: Option<u8> = std::env::var(DRAINED_STATUS)
         .ok()
         .and_then(|status| status.parse().ok());
@@ -163,8 +163,8 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
         .map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
-/// What can't be enforced is said at the start; where nothing may run open, nothing starts.
-fn say_what_confines(sandbox: &Sandbox) -> anyhow::Result<()> {
+/// Logs gaps in the sandbox at the start. Fails if a required sandbox is missing.
+fn log_sandbox(sandbox: &Sandbox) -> anyhow::Result<()> {
     let part = doctor::sandbox(sandbox);
     match part.status {
         Status::Missing => anyhow::bail!("{}", part.found),
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Every command's help, without the values of this environment.
+    /// The help of every command, without values from the environment.
     #[test]
     fn help_texts() {
         let mut command = Cli::command();

@@ -1,4 +1,5 @@
-//! The worker's side of every message (DESIGN 3). Requests have bounds; what gets no answer is asked again by the caller.
+//! The worker's side of all messages (DESIGN 3). Requests have time limits; the caller repeats a request
+//! without an answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,12 +25,12 @@ use serde::de::DeserializeOwned;
 
 /// Time limit of a request until the coordinator has sent the length of leases.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a claim waits for work at most, before its slot waits for a ticket.
+/// Longest wait for work of a claim, before its slot waits for a ticket.
 const LONGEST_WAIT_MS: u64 = 1_000;
-/// Texts above this go in parts. Bytes.
+/// Longer texts are sent in parts. Bytes.
 const INLINE_BYTES: usize = 200 * 1024;
 
-/// What a text takes as JSON, which writes a control character as six bytes.
+/// Size of a text as JSON, which writes a control character as six bytes.
 fn json_bytes(text: &str) -> usize {
     let written = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
@@ -39,22 +40,22 @@ fn json_bytes(text: &str) -> usize {
     text.bytes().map(written).sum()
 }
 
-/// A connection to the broker with the names in use. Cheap to clone.
+/// A connection to the broker, with the subjects. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct BrokerConnection {
     client: async_nats::Client,
     jetstream: jetstream::Context,
     subjects: Subjects,
-    patience_ms: Arc<AtomicU64>,
-    /// Where the broker is, without a login.
-    at: Arc<str>,
+    timeout_ms: Arc<AtomicU64>,
+    /// The broker's address without a login.
+    address: Arc<str>,
 }
 
 impl BrokerConnection {
-    /// Connects, for ever: a broker that is away costs time only.
+    /// Connects, and keeps trying forever while the broker is unreachable.
     ///
     /// # Errors
-    /// When the address is none.
+    /// Fails if the address is invalid.
     pub async fn connect(url: &str, subjects: Subjects, name: &str) -> anyhow::Result<Self> {
         let client = broker::connect_worker(url, name).await?;
         let jetstream = jetstream::new(client.clone());
@@ -62,25 +63,25 @@ impl BrokerConnection {
             client,
             jetstream,
             subjects,
-            patience_ms: Arc::new(AtomicU64::new(FIRST_TIMEOUT.as_millis() as u64)),
-            at: broker::addresses(url).into(),
+            timeout_ms: Arc::new(AtomicU64::new(FIRST_TIMEOUT.as_millis() as u64)),
+            address: broker::addresses(url).into(),
         })
     }
 
-    /// Derives the time limit of requests from the lease: a coordinator that dies during a request must cost
-    /// neither the lease nor much time, so that three tries fit into one.
+    /// Derives the time limit of requests from the lease. A coordinator that dies during a request must not
+    /// cost the lease or much time, so three tries fit into one lease.
     pub fn lease_is(&self, lease: Duration) {
         let ms = u64::try_from(lease.as_millis() / 4).unwrap_or(u64::MAX);
-        self.patience_ms.store(ms.clamp(250, 10_000), Ordering::Relaxed);
+        self.timeout_ms.store(ms.clamp(250, 10_000), Ordering::Relaxed);
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_millis(self.patience_ms.load(Ordering::Relaxed))
+        Duration::from_millis(self.timeout_ms.load(Ordering::Relaxed))
     }
 
-    /// How long a claim may wait for work: its response still comes within the time limit.
+    /// How long a claim may wait for work: its answer must still arrive within the time limit.
     pub fn wait_ms(&self) -> u64 {
-        LONGEST_WAIT_MS.min(self.patience_ms.load(Ordering::Relaxed) / 4)
+        LONGEST_WAIT_MS.min(self.timeout_ms.load(Ordering::Relaxed) / 4)
     }
 
     async fn request<A: DeserializeOwned>(
@@ -98,12 +99,11 @@ impl BrokerConnection {
             .with_context(|| format!("the answer on {subject} can't be read"))
     }
 
-    /// Why nobody answered.
     fn silence(&self, subject: &str) -> String {
         if self.is_connected() {
             format!("no coordinator answered on {subject}")
         } else {
-            format!("NATS at {} can't be reached", self.at)
+            format!("NATS at {} can't be reached", self.address)
         }
     }
 
@@ -111,14 +111,14 @@ impl BrokerConnection {
         self.client.connection_state() == State::Connected
     }
 
-    /// Warns where this connection goes beyond this machine without TLS.
+    /// Warns if this connection leaves this machine without TLS.
     pub fn warn_of_plain_text(&self, url: &str) {
         if self.is_connected() {
             broker::warn_of_plain_text(&self.client, url);
         }
     }
 
-    /// What another try to connect to `url` ends with, while there is no connection.
+    /// The error of another try to connect to `url`, while there is no connection.
     pub async fn refusal(&self, url: &str) -> Option<Refusal> {
         if self.is_connected() {
             return None;
@@ -127,66 +127,44 @@ impl BrokerConnection {
         tokio::time::timeout(FIRST_TIMEOUT, tried).await.ok().flatten()
     }
 
-    /// Says hello.
-    ///
-    /// # Errors
-    /// When nobody answers.
     pub async fn hello(&self, hello: &Hello) -> anyhow::Result<HelloAnswer> {
         self.request(self.subjects.hello(), hello).await
     }
 
     /// Renews leases.
-    ///
-    /// # Errors
-    /// When nobody answers.
     pub async fn heartbeat(&self, beat: &Heartbeat) -> anyhow::Result<HeartbeatAnswer> {
         self.request(self.subjects.heartbeat(), beat).await
     }
 
-    /// Asks for work.
-    ///
-    /// # Errors
-    /// When nobody answers; the same claim may be asked again.
+    /// Asks for work. Without an answer, the same claim may be repeated.
     pub async fn claim(&self, claim: &ClaimRequest) -> anyhow::Result<ClaimAnswer> {
         self.request(self.subjects.claim(), claim).await
     }
 
-    /// Asks whether an integration may be pushed.
-    ///
-    /// # Errors
-    /// When nobody answers; the same question may be asked again.
+    /// Asks whether an integration may be pushed. Without an answer, the same request may be repeated.
     pub async fn decide(&self, request: &DecideRequest) -> anyhow::Result<DecideAnswer> {
         self.request(self.subjects.decide(), request).await
     }
 
     /// Asks whether an agent's task graph can be used.
-    ///
-    /// # Errors
-    /// When nobody answers.
     pub async fn check(&self, request: &CheckRequest) -> anyhow::Result<CheckAnswer> {
         self.request(self.subjects.check(), request).await
     }
 
-    /// Asks something for a session that runs.
-    ///
-    /// # Errors
-    /// When nobody answers; the same call may be sent again.
+    /// Sends a call of a running session. Without an answer, the same call may be repeated.
     pub async fn session(&self, call: &SessionCall) -> anyhow::Result<CallAnswer> {
         self.request(self.subjects.session(), call).await
     }
 
-    /// Asks which attempt refs may go, and says what became of the last ones.
+    /// Asks which attempt refs may be deleted, and reports the result of the previous ones.
     ///
     /// # Errors
-    /// When nobody answers; then nothing is known to be noted.
+    /// Fails if nobody answers; the report may then be lost.
     pub async fn prune(&self, request: &PruneRequest) -> anyhow::Result<PruneAnswer> {
         self.request(self.subjects.prune(), request).await
     }
 
-    /// Gives a report to the broker, which acknowledges that it has it.
-    ///
-    /// # Errors
-    /// When it doesn't; the report stays in the spool.
+    /// Publishes a report and waits for the broker's acknowledgement.
     pub async fn report(&self, body: Bytes) -> anyhow::Result<()> {
         let ack = self.jetstream.publish(self.subjects.reports(), body).await?;
         tokio::time::timeout(self.timeout(), ack)
@@ -195,10 +173,6 @@ impl BrokerConnection {
         Ok(())
     }
 
-    /// Gives part of a transcript to the broker.
-    ///
-    /// # Errors
-    /// When it doesn't take it.
     pub async fn transcript(&self, batch: &TranscriptBatch) -> anyhow::Result<()> {
         let body = Bytes::from(serde_json::to_vec(batch)?);
         let ack = self
@@ -211,10 +185,10 @@ impl BrokerConnection {
         Ok(())
     }
 
-    /// The tickets of a pool; coordinators made their consumer when they said welcome.
+    /// The tickets of a pool. Coordinators create their consumer when they welcome the worker.
     ///
     /// # Errors
-    /// When it isn't there (yet, or after the store was wiped).
+    /// Fails if the consumer doesn't exist (yet, or after the store was wiped).
     pub async fn tickets(&self, pool: &str) -> anyhow::Result<PullConsumer> {
         let stream = self.subjects.tickets_stream();
         let consumer = self.subjects.tickets_consumer(pool);
@@ -224,37 +198,30 @@ impl BrokerConnection {
             .with_context(|| format!("the tickets of pool {pool} are not there"))
     }
 
-    /// How often the connection was made: a request from before the last time is lost.
+    /// How often the connection was established. Requests from before the last time are lost.
     pub fn connects(&self) -> u64 {
         self.client.statistics().connects.load(Ordering::Relaxed)
     }
 
-    /// Orders to this worker.
-    ///
-    /// # Errors
-    /// When the broker refuses.
+    /// Subscribes to orders for this worker.
     pub async fn control(&self, worker: &str) -> anyhow::Result<async_nats::Subscriber> {
         Ok(self.client.subscribe(self.subjects.control(worker)).await?)
     }
 
-    /// The longest message that the broker takes. Bytes.
+    /// The longest message that the broker accepts. Bytes.
     pub fn most_bytes(&self) -> usize {
         match self.client.server_info().max_payload {
-            // Not connected yet: what every server takes unless it was told otherwise.
+            // Not connected yet: the default limit of every server.
             0 => 1024 * 1024,
             most => most,
         }
     }
 
-    /// Sends what is buffered.
     pub async fn flush(&self) {
         let _ = tokio::time::timeout(Duration::from_secs(2), self.client.flush()).await;
     }
 
-    /// A text for a message: itself, or its parts with the coordinator.
-    ///
-    /// # Errors
-    /// When the coordinator doesn't take a part.
+    /// Converts a text for a message: inline, or stored in parts with the coordinator.
     pub async fn put_text(&self, text: String) -> anyhow::Result<Text> {
         if by_length(text.len(), || json_bytes(&text)) <= INLINE_BYTES {
             return Ok(Text::Inline(text));
@@ -277,10 +244,7 @@ impl BrokerConnection {
         })
     }
 
-    /// The text that a message names, checked against its hash.
-    ///
-    /// # Errors
-    /// When a part is missing or the whole isn't what was named.
+    /// The text of a message, checked against its hash.
     pub async fn get_text(&self, text: &Text) -> anyhow::Result<String> {
         let Text::Parts { sha256, .. } = text else {
             let Text::Inline(text) = text else {

@@ -1,4 +1,4 @@
-//! How full a disk is, and what a folder takes of it.
+//! Free space of disks and usage of folders.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
 
-/// The unit in which a file's blocks are counted. Bytes.
+/// Unit of a file's block count. Bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// Stands behind the path of an open file that was deleted.
+/// Suffix of the path of an open file that was deleted.
 const DELETED: &[u8] = b" (deleted)";
 
-/// What is free of the disk that a folder lies on, for others than root; `None` when it can't be said. Bytes.
+/// Free space on a folder's disk for users other than root. `None` if unknown. Bytes.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = statvfs(folder).ok()?;
     Some(disk.blocks_available() * disk.fragment_size())
 }
 
-/// The disk space of a folder, as far as it can be read. Bytes.
+/// Disk usage of a folder, as far as it can be read. Bytes.
 pub fn used_bytes(folder: &Path) -> u64 {
     used_since(folder, i64::MIN)
 }
 
-/// The same for files that were written, moved or created since a time. Seconds since 1970.
+/// Disk usage of files written, moved or created since a time (seconds since 1970). Bytes.
 pub fn used_since(folder: &Path, since: i64) -> u64 {
     let mut held = 0;
     each_below(folder, |_, metadata| {
@@ -36,7 +36,7 @@ pub fn used_since(folder: &Path, since: i64) -> u64 {
     held
 }
 
-/// Looks at all that lies below a folder, as far as it can be read. However deep an agent made its folders, it takes one descriptor.
+/// Visits all readable entries below a folder. Uses one descriptor, however deep the folders are.
 pub fn each_below(folder: &Path, mut look: impl FnMut(&Path, &fs::Metadata)) {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -51,7 +51,7 @@ pub fn each_below(folder: &Path, mut look: impl FnMut(&Path, &fs::Metadata)) {
     }
 }
 
-/// The disk space of deleted files below `folders` that a process of this user still has open. Bytes.
+/// Disk usage of deleted files below `folders` that a process of this user still has open. Bytes.
 pub fn deleted_open_bytes(folders: &[PathBuf]) -> u64 {
     let mut files = HashMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -72,7 +72,7 @@ pub fn deleted_open_bytes(folders: &[PathBuf]) -> u64 {
     files.values().sum()
 }
 
-/// The disk space of one file. Bytes.
+/// Disk usage of one file. Bytes.
 pub fn bytes_on_disk(file: &fs::Metadata) -> u64 {
     file.blocks() * BLOCK_BYTES
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_counted_through_all_folders() {
+    fn usage_includes_nested_folders_but_not_linked_ones() {
         let folder = tempfile::tempdir().unwrap();
         let below = folder.path().join("a/b");
         fs::create_dir_all(&below).unwrap();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_and_still_open_is_counted_once() {
+    fn deleted_files_that_are_still_open_count_once() {
         use std::io::Write as _;
 
         let folder = tempfile::tempdir().unwrap();

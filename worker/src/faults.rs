@@ -1,5 +1,6 @@
-//! Points of a worker at which a test may kill or stop it; how, says [`ralph_shared::faults`]. With `RALPH_PANIC="POINT[:NTH]"` the `NTH`
-//! (from 1, default 1) passage of the point panics instead, once in a process.
+//! Points of a worker at which a test may kill or stop it, as described in [`ralph_shared::faults`]. With
+//! `RALPH_PANIC="POINT[:NTH]"` the `NTH` passage (from 1, default 1) of the point panics instead, once in a
+//! process.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,10 +14,10 @@ struct Panic {
     passed: AtomicU32,
 }
 
-/// The process passes the named point. Returns at once unless a test named it.
+/// Marks that the process passes the named point. Returns at once unless a test named the point.
 ///
 /// # Panics
-/// When a test wants it.
+/// If a test requests it.
 pub fn point(name: &str) {
     ralph_shared::faults::point(name);
     let read = || Panic::read(&std::env::var("RALPH_PANIC").ok()?);
@@ -47,7 +48,7 @@ impl Panic {
     }
 }
 
-/// The points that a workspace passes, in the order of a dispatch's instance, for tests that try each.
+/// The points of a workspace, in the order of a dispatch, for tests that try each.
 pub const POINTS: &[&str] = &[
     "prepare.before_fetch",
     "prepare.before_checkout",
@@ -78,7 +79,7 @@ pub const OPERATION_POINTS: &[&str] = &[
 /// The points of a gate's check on a base commit.
 pub const CHECK_POINTS: &[&str] = &["check.before_gate", "check.after_gate"];
 
-/// The points of a checkout's preparation with caches: filled, kept, and copied in by the next.
+/// The points of preparing a checkout with caches: filled, stored, and copied into the next one.
 pub const CACHE_POINTS: &[&str] = &[
     "cache.before_fill",
     "cache.filled",
@@ -89,7 +90,7 @@ pub const CACHE_POINTS: &[&str] = &[
     "cache.restored",
 ];
 
-/// The points of a checkout with submodules, each passed once a submodule but the last.
+/// The points of a checkout with submodules. Each but the last is passed once per submodule.
 pub const SUBMODULE_POINTS: &[&str] = &[
     "submodule.before_fetch",
     "submodule.before_checkout",

@@ -1,5 +1,6 @@
-//! The worker's data folder: locked by one process, with an identity of its own, and notes of what runs, so that a new instance
-//! can clear up after the one before (DESIGN 2, workers). Git ignores all of it, should it lie in a repository.
+//! The worker's data folder: locked by one process, with an identity and records of running dispatches, so
+//! that a new instance can clean up after the previous one (DESIGN 2, workers). Git ignores all of it, if it
+//! is inside a repository.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -15,10 +16,10 @@ use ralph_shared::wire::Assignment;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// A file that is as old as its instance's last heartbeat.
+/// A file whose age is that of the instance's last sign of life.
 const ALIVE: &str = "alive";
 
-/// A file that is as old as the last look at which a coordinator answered heartbeats.
+/// A file whose age is that of the last answered heartbeat.
 const READY: &str = "ready";
 
 /// A locked data folder.
@@ -26,16 +27,13 @@ const READY: &str = "ready";
 pub struct Home {
     dir: PathBuf,
     data_id: String,
-    /// When the instance before gave its last sign.
+    /// Time of the previous instance's last sign of life.
     last_alive: Option<SystemTime>,
     _lock: Flock<File>,
 }
 
 impl Home {
-    /// Opens or makes `dir`, for the owner alone, and locks it.
-    ///
-    /// # Errors
-    /// When another process has it, or it can't be written.
+    /// Opens or creates `dir`, private to the owner, and locks it.
     pub fn open(dir: &Path) -> anyhow::Result<Self> {
         make_private(dir)?;
         let dir = fs::canonicalize(dir).with_context(|| format!("failed to find {}", dir.display()))?;
@@ -53,7 +51,7 @@ impl Home {
                 dir.display()
             );
         };
-        have_ignored(&dir)?;
+        write_gitignore(&dir)?;
         let data_id = identity(&dir)?;
         Ok(Self {
             last_alive: modified(&dir.join(ALIVE)),
@@ -67,37 +65,34 @@ impl Home {
         &self.dir
     }
 
-    /// Its identity, which goes with the folder.
     pub fn data_id(&self) -> &str {
         &self.data_id
     }
 
-    /// Where reports wait.
+    /// Folder of waiting reports.
     pub fn spool(&self) -> PathBuf {
         self.dir.join("spool")
     }
 
-    /// Where late pushes wait to be told.
+    /// Folder of reports about late pushes.
     pub fn late(&self) -> PathBuf {
         self.spool().join("late")
     }
 
-    /// Where transcripts wait to be kept.
+    /// Folder of transcripts that no coordinator stores yet.
     pub fn transcripts(&self) -> PathBuf {
         self.dir.join("transcripts")
     }
 
-    /// Where the protocol's lines of a session are kept, where they are asked for.
+    /// File for a session's protocol log.
     pub fn protocol_log(&self, dispatch: DispatchId) -> PathBuf {
         self.protocol_logs().join(format!("{}.log", dispatch.0))
     }
 
-    /// Where those of all sessions are.
     pub fn protocol_logs(&self) -> PathBuf {
         self.dir.join("protocol")
     }
 
-    /// Where workspaces lie.
     pub fn workspaces(&self) -> PathBuf {
         self.dir.join("git")
     }
@@ -106,20 +101,20 @@ impl Home {
         self.dir.join("live").join(dispatch.0.to_string())
     }
 
-    /// Notes that a dispatch runs.
+    /// Records that a dispatch runs.
     ///
     /// # Errors
-    /// When the note can't be written; the dispatch must not run then.
+    /// Fails if the record can't be written; the dispatch must not run then.
     pub fn note_live(&self, assignment: &Assignment) -> anyhow::Result<()> {
         write_json(&self.live(assignment.dispatch), assignment)
     }
 
-    /// Notes that this instance goes on, so that the next one can tell how long what it leaves had run.
+    /// Records a sign of life. The next instance needs it to tell how long interrupted dispatches had run.
     pub fn note_alive(&self) {
         self.touch(ALIVE);
     }
 
-    /// Notes that a coordinator answers, for whoever looks after this worker's health.
+    /// Records that a coordinator answers, for health checks.
     pub fn note_ready(&self) {
         self.touch(READY);
     }
@@ -132,30 +127,32 @@ impl Home {
             .write(true)
             .open(&path);
         if let Err(error) = file.and_then(|file| file.set_modified(SystemTime::now())) {
-            tracing::debug!(%error, name, "can't note how this worker stands");
+            tracing::debug!(%error, name, "can't record this worker's state");
         }
     }
 
-    /// How long a dispatch of the instance before had run at that instance's last sign; `None` where that isn't known.
+    /// How long a dispatch of the previous instance had run at that instance's last sign of life. `None` if
+    /// unknown.
     pub fn ran_for(&self, dispatch: DispatchId) -> Option<Duration> {
         let began = modified(&self.live(dispatch))?;
         self.last_alive?.duration_since(began).ok()
     }
 
-    /// Forgets a dispatch whose report lies in the spool.
+    /// Deletes the record of a dispatch whose report is spooled.
     pub fn forget_live(&self, dispatch: DispatchId) {
         let _ = fs::remove_file(self.live(dispatch));
     }
 
-    /// Notes of all that runs now that its worker was told to stop.
+    /// Records all dispatches that run now that a drain was requested.
     pub fn note_drain(&self) {
         let running = noted_live(&self.dir).join("\n");
         if let Err(error) = at_length(|| write_atomically(&self.drain_note(), running.as_bytes())) {
-            tracing::warn!(error = format!("{error:#}"), "can't note what the drain ends");
+            tracing::warn!(error = format!("{error:#}"), "can't record the sessions that the drain ends");
         }
     }
 
-    /// What ran when an instance before was told to stop. It stays noted, so that an instance which dies before it reported them changes nothing.
+    /// Dispatches that ran when an earlier instance was told to drain. The record stays, so that an instance
+    /// that dies before it reports them loses nothing.
     pub fn drained(&self) -> BTreeSet<DispatchId> {
         let noted = fs::read_to_string(self.drain_note()).unwrap_or_default();
         let ids = noted.lines().filter_map(|line| Uuid::parse_str(line).ok());
@@ -166,7 +163,7 @@ impl Home {
         self.dir.join("drained")
     }
 
-    /// The assignments that ran when the previous instance ended. Unreadable notes are skipped and removed.
+    /// The assignments that ran when the previous instance ended. Unreadable records are deleted.
     pub fn interrupted_assignments(&self) -> Vec<Assignment> {
         let entries = fs::read_dir(self.dir.join("live"))
             .into_iter()
@@ -190,7 +187,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|file| file.modified()).ok()
 }
 
-/// Ids of the dispatches that a data folder's process notes as running.
+/// Ids of dispatches recorded as running in a data folder.
 pub fn noted_live(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir.join("live")).into_iter().flatten().flatten();
     entries
@@ -199,8 +196,8 @@ pub fn noted_live(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Keeps clones and reports out of a repository that the folder lies in, unless somebody wrote rules there.
-fn have_ignored(dir: &Path) -> anyhow::Result<()> {
+/// Makes git ignore the folder if it is inside a repository, unless somebody wrote rules there.
+fn write_gitignore(dir: &Path) -> anyhow::Result<()> {
     let path = dir.join(".gitignore");
     if path.exists() {
         return Ok(());
@@ -229,23 +226,18 @@ fn make_private(dir: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("failed to make the folder {}", dir.display()))
 }
 
-/// Writes a document as [`write_atomically`] does. A report may hold megabytes, and a disk be slow: others go on meanwhile.
-///
-/// # Errors
-/// When the disk is full or the folder can't be written.
+/// Writes a document like [`write_atomically`]. Other tasks go on meanwhile, since a report may hold
+/// megabytes and a disk may be slow.
 pub fn write_json(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
     at_length(|| write_atomically(path, &serde_json::to_vec(document)?))
 }
 
-/// Writes a file so that it is there whole or not at all, also after a crash of the machine.
-///
-/// # Errors
-/// When the disk is full or the folder can't be written.
+/// Writes a file completely or not at all, even if the machine crashes.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     replace(path, bytes).with_context(|| format!("failed to write {}", path.display()))
 }
 
-/// The same, with what the system says where it fails.
+/// Like [`write_atomically`], with the system's own error.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
@@ -271,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn git_ignores_the_folder_unless_somebody_says_otherwise() {
+    fn git_ignores_the_folder_unless_it_has_its_own_rules() {
         let dir = tempfile::tempdir().unwrap();
         let rules = || fs::read_to_string(dir.path().join(".gitignore")).unwrap();
         drop(Home::open(dir.path()).unwrap());
@@ -282,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_when_its_worker_was_stopped_stays_noted() {
+    fn dispatches_that_ran_during_a_drain_stay_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(dir.path()).unwrap();
         assert!(home.drained().is_empty());
@@ -298,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_life_left_had_run_until_its_last_sign() {
+    fn an_interrupted_dispatch_ran_until_its_workers_last_sign() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(dir.path()).unwrap();
         let (long, late) = (DispatchId::new(), DispatchId::new());
@@ -310,7 +302,7 @@ mod tests {
         let alive = modified(&dir.path().join(ALIVE)).unwrap();
         began(long, alive - Duration::from_secs(90));
         began(late, alive + Duration::from_secs(1));
-        assert_eq!(home.ran_for(long), None, "this instance goes on");
+        assert_eq!(home.ran_for(long), None, "this instance is still running");
         drop(home);
         let home = Home::open(dir.path()).unwrap();
         home.note_alive();
@@ -321,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_note_is_removed() {
+    fn a_broken_record_is_deleted() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(dir.path()).unwrap();
         fs::write(dir.path().join("live/x"), "{").unwrap();

@@ -4,14 +4,14 @@
 //! | --- | --- |
 //! | [`command_line`] | parses the arguments of `ralph-worker` and runs its commands |
 //! | [`config`] | reads flags, environment and the agents of this machine |
-//! | [`home`] | owns the data folder: lock, identity, notes of what runs |
+//! | [`home`] | owns the data folder: lock, identity, records of running dispatches |
 //! | [`coordinator`] | sends and answers messages: hello, claim, heartbeat, decide, blob, report |
 //! | [`instance`] | runs one worker process from hello to the end of its drain: slots, heartbeats, limits, upkeep |
 //! | [`dispatch`] | runs one dispatch: prepare, session or integration, push, report |
 //! | [`spool`] | keeps reports on disk until the coordinator has settled them |
 //! | [`workspace`] | git: clones, snapshots, landings (DESIGN 6) |
 //! | [`session`] | one ACP conversation with an agent (DESIGN 5) |
-//! | [`mcp`] | the tools that sessions are offered beside the sigils |
+//! | [`mcp`] | offers tools to sessions beside the sigils |
 //! | [`sandbox`] | limits what an agent may reach (DESIGN 5) |
 //! | [`tools`] | finds the user's compilers, interpreters and package managers, and opens them in the sandbox |
 //! | [`doctor`], [`chat`] | `doctor` checks this machine; `chat` is an interactive session |

@@ -1,33 +1,33 @@
-//! What is wrong is said at once, and again from time to time while it lasts: a silent log looks like that of a worker whose
-//! work has not come yet.
+//! A problem is logged at once, and again from time to time while it lasts. A silent log would look like that
+//! of a worker without work.
 
 use std::time::{Duration, Instant};
 
-/// After this, what still holds is said again.
+/// A lasting problem is logged again after this time.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What was said last, and when.
+/// The last logged problem, and when it was logged.
 #[derive(Debug, Default)]
 pub struct Reminder {
-    said: Option<(String, Instant)>,
+    logged: Option<(String, Instant)>,
 }
 
 impl Reminder {
-    /// Whether this is to be said now: it is new, or was said a while ago.
+    /// Whether to log a problem now: it is new, or was logged a while ago.
     pub fn is_due(&mut self, what: &str, now: Instant) -> bool {
-        let is_due = match &self.said {
-            Some((said, at)) => said != what || now.duration_since(*at) >= AGAIN,
+        let is_due = match &self.logged {
+            Some((logged, at)) => logged != what || now.duration_since(*at) >= AGAIN,
             None => true,
         };
         if is_due {
-            self.said = Some((what.to_owned(), now));
+            self.logged = Some((what.to_owned(), now));
         }
         is_due
     }
 
-    /// It is over. Whether anything had been said.
+    /// Ends the problem. Returns whether any had been logged.
     pub fn over(&mut self) -> bool {
-        self.said.take().is_some()
+        self.logged.take().is_some()
     }
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_is_said_once_a_minute_and_what_is_new_at_once() {
+    fn a_lasting_problem_is_due_once_a_minute_and_a_new_one_at_once() {
         let mut reminder = Reminder::default();
         let began = Instant::now();
         let mut at = |what, seconds| reminder.is_due(what, began + Duration::from_secs(seconds));

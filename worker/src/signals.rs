@@ -1,4 +1,5 @@
-//! How a command for people is told to stop: its sessions are then ended in order, so that no agent outlives it.
+//! Signals that stop a command for people: they end its sessions in order, so that no agent outlives the
+//! command.
 
 use std::io;
 
@@ -7,26 +8,23 @@ use ralph_shared::wire::EndReason;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// What gets a reason to end with the first of these signals. To be called in a runtime.
-///
-/// # Errors
-/// When a signal can't be listened to.
+/// Returns a channel that gets a reason to end on the first of these signals. Must be called in a runtime.
 pub fn on(kinds: &[SignalKind]) -> io::Result<watch::Receiver<Option<EndReason>>> {
     let signals: Vec<_> = kinds
         .iter()
         .map(|kind| signal(*kind))
         .collect::<io::Result<_>>()?;
-    let (end, told) = watch::channel(None);
+    let (end, receiver) = watch::channel(None);
     tokio::spawn(async move {
         let mut signals = signals;
         let waits = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
         select_all(waits).await;
         end.send_replace(Some(EndReason::Interrupted));
     });
-    Ok(told)
+    Ok(receiver)
 }
 
-/// Waits for the reason; for ever when there will be none.
+/// Waits for the reason. Without a sender, waits forever.
 pub async fn wait_for_end(mut end: watch::Receiver<Option<EndReason>>) {
     if end.wait_for(Option::is_some).await.is_err() {
         std::future::pending::<()>().await;

@@ -15,17 +15,16 @@ use ralph_shared::wire::{Report, Settlement};
 
 use crate::home::write_json;
 
-/// The pause between publications grows up to so many times its first length.
+/// Limit of the growing pause between publications, as a multiple of the first pause.
 const LONGEST: u32 = 16;
 
-/// The spool of one data folder.
 #[derive(Debug)]
 pub struct Spool {
     dir: PathBuf,
     waiting: Mutex<BTreeMap<DispatchId, Publications>>,
 }
 
-/// How often something was published, and when last.
+/// How often something was published, and the last time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Publications {
     times: u32,
@@ -33,14 +32,13 @@ pub struct Publications {
 }
 
 impl Publications {
-    /// Notes one more.
     pub fn note(&mut self, at: Instant) {
         self.times = self.times.saturating_add(1).min(30);
         self.last = Some(at);
     }
 
-    /// Whether it is to be published: at first, and again after `again`, doubled with each time up to [`LONGEST`] times
-    /// that. A report that nobody can read must not fill the broker's store.
+    /// Whether to publish now: at first, and again after `again`, doubled each time up to [`LONGEST`] times
+    /// that. An unreadable report must not fill the broker's store.
     pub fn due(self, now: Instant, again: Duration) -> bool {
         let pause = again * (1 << self.times.saturating_sub(1)).min(LONGEST);
         self.last.is_none_or(|at| now.duration_since(at) >= pause)
@@ -48,11 +46,8 @@ impl Publications {
 }
 
 impl Spool {
-    /// Opens the spool with what an earlier instance left in it. What can't be read any more is kept aside: nobody will settle it,
-    /// and its dispatch must not be held by it.
-    ///
-    /// # Errors
-    /// When the folder can't be made or read.
+    /// Opens the spool with an earlier instance's reports. An unreadable report is moved to `refused`: nobody
+    /// would ever settle it, and it must not hold its dispatch.
     pub fn open(dir: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(dir.join("refused"))
             .with_context(|| format!("failed to make the spool {}", dir.display()))?;
@@ -67,12 +62,12 @@ impl Spool {
             waiting: Mutex::new(waiting),
         };
         for dispatch in spool.dispatches() {
-            // A disk that fails now may give it later; half a report never becomes a whole one.
+            // A disk that fails now may recover later, but half a report never becomes complete.
             let Ok(bytes) = fs::read(spool.path(dispatch)) else {
                 continue;
             };
             if let Err(error) = serde_json::from_slice::<serde_json::Value>(&bytes) {
-                tracing::error!(%dispatch, %error, "a spooled report is no whole one; it is kept in `refused`");
+                tracing::error!(%dispatch, %error, "a spooled report is incomplete; it is moved to `refused`");
                 spool.settle(dispatch, Settlement::UnknownDispatch);
             }
         }
@@ -87,35 +82,32 @@ impl Spool {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a report in; from here on it survives this process.
+    /// Adds a report. From here on it survives this process.
     ///
     /// # Errors
-    /// When the disk doesn't take it. It is held in memory by the caller then.
+    /// Fails if the disk rejects it; the caller must keep it then.
     pub fn put(&self, report: &Report) -> anyhow::Result<()> {
         write_json(&self.path(report.dispatch), report)?;
         self.waiting().insert(report.dispatch, Publications::default());
         Ok(())
     }
 
-    /// Dispatches whose report waits.
     pub fn dispatches(&self) -> Vec<DispatchId> {
         self.waiting().keys().copied().collect()
     }
 
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting().is_empty()
     }
 
-    /// Reports to publish now: new ones, and those whose publication has led to nothing for as long as `again`, which grows
-    /// with each.
+    /// Reports to publish now: new ones, and unsettled ones after the pause `again`, which grows each time.
     pub fn due(&self, now: Instant, again: Duration) -> Vec<DispatchId> {
         let waiting = self.waiting();
         let due = waiting.iter().filter(|(_, published)| published.due(now, again));
         due.map(|(dispatch, _)| *dispatch).collect()
     }
 
-    /// A report that waits; `None` when it was settled meanwhile, or the disk doesn't give it.
+    /// A waiting report. `None` if it was settled meanwhile or the disk can't read it.
     pub fn read(&self, dispatch: DispatchId) -> Option<Bytes> {
         match at_length(|| fs::read(self.path(dispatch))) {
             Ok(bytes) => Some(bytes.into()),
@@ -129,14 +121,14 @@ impl Spool {
         }
     }
 
-    /// Notes that the broker has a report.
+    /// Records that the broker has a report.
     pub fn published(&self, dispatch: DispatchId, at: Instant) {
         if let Some(published) = self.waiting().get_mut(&dispatch) {
             published.note(at);
         }
     }
 
-    /// Takes a settled report out. One that nobody knows is kept aside for a person to look at.
+    /// Removes a settled report. One that nobody knows is moved to `refused` for a person to read.
     pub fn settle(&self, dispatch: DispatchId, settlement: Settlement) {
         let path = self.path(dispatch);
         let gone = at_length(|| match settlement {
@@ -146,7 +138,7 @@ impl Spool {
                 self.dir.join("refused").join(format!("{}.json", dispatch.0)),
             ),
         });
-        // It may be told twice: at once, and with a heartbeat that was under way.
+        // A settlement may arrive twice: at once, and with a heartbeat under way.
         if let Err(error) = gone
             && error.kind() != ErrorKind::NotFound
         {
@@ -177,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_cannot_be_read_holds_nothing() {
+    fn an_unreadable_report_does_not_hold_its_dispatch() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("spool");
         let good = report();
@@ -189,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn report_survives_the_process_until_it_is_settled() {
+    fn a_report_survives_restarts_until_it_is_settled() {
         let dir = tempfile::tempdir().unwrap();
         let spool = Spool::open(dir.path().join("s")).unwrap();
         let (first, second) = (report(), report());

@@ -1,4 +1,4 @@
-//! Flags of `ralph-worker chat`, and the session that they describe.
+//! Flags of `ralph-worker chat`, and their session.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::config::{DEFAULT_AGENT, Machine, MachineArgs};
 use crate::sandbox::Sandbox;
 use crate::session::{AgentCommand, Resume, SessionSpec};
 
-/// A person may think as long as they like. Milliseconds.
+/// A person may think for long. Milliseconds.
 const LIMIT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
-/// Most that an agent sends in all. Bytes.
+/// Most bytes that an agent may send.
 const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// From the cancel to the end of an agent that doesn't. Milliseconds.
+/// Time from a cancel until an agent that ignores it is ended. Milliseconds.
 const GRACE_MS: u64 = 10_000;
 
 /// Flags of `ralph-worker chat`.
@@ -30,7 +30,7 @@ pub struct ChatArgs {
     /// Folder to work in
     #[arg(default_value = ".", value_name = "DIR")]
     pub folder: PathBuf,
-    /// Which agent: NAME of `[agents.NAME]` in .ralph.toml
+    /// Agent: NAME of `[agents.NAME]` in .ralph.toml
     #[arg(long, default_value = DEFAULT_AGENT, value_name = "NAME")]
     pub name: String,
     /// Model of the agent, by its id or name
@@ -39,22 +39,22 @@ pub struct ChatArgs {
     /// Mode of the agent, by its id or name [default: `mode` of .ralph.toml]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
-    /// Let the agent write nothing
+    /// Forbid the agent to write
     #[arg(long)]
     pub read_only: bool,
     /// Answer permission requests by the configuration's rules, without asking
     #[arg(long)]
     pub yes: bool,
-    /// File whose text the agent gets first, before anything is typed
+    /// File with the agent's first prompt
     #[arg(long, value_name = "FILE")]
     pub instructions: Option<PathBuf>,
-    /// File that gets what the agent said, when the session is over
+    /// File for the agent's text when the session is over
     #[arg(long, value_name = "FILE")]
     pub text_out: Option<PathBuf>,
-    /// Go on with an earlier session, where the agent can
+    /// Resume an earlier session, if the agent can
     #[arg(long, value_name = "SESSION")]
     pub resume: Option<String>,
-    /// Don't say how to go on: the folder is gone then
+    /// Don't say how to resume: the folder will be gone
     #[arg(long, hide = true)]
     pub once: bool,
     /// The agent's private HOME, kept for --resume [default: below $XDG_DATA_HOME/ralph/chat]
@@ -66,10 +66,7 @@ pub struct ChatArgs {
 }
 
 impl ChatArgs {
-    /// The session, and the temporary folder that lasts as long.
-    ///
-    /// # Errors
-    /// When the configuration can't be used, or a folder isn't there.
+    /// The session, and a temporary folder to hold as long as the session runs.
     pub fn session(&self) -> anyhow::Result<(SessionSpec, TempDir)> {
         let (agent, sandbox) = self.agent()?;
         let unfound = || format!("failed to find the folder {}", self.folder.display());
@@ -84,7 +81,7 @@ impl ChatArgs {
             if data_folder::is_confined(&sandbox) {
                 bail!("{}", data_folder::words(&data));
             }
-            // Nothing of this machine is out of its reach, as somebody chose.
+            // The person chose to run without a sandbox.
             eprintln!("ralph-worker: {}", data_folder::words(&data));
         }
         let spec = SessionSpec {
@@ -130,7 +127,6 @@ impl ChatArgs {
         Ok((spec, tmp))
     }
 
-    /// The agent, and what confines it.
     fn agent(&self) -> anyhow::Result<(AgentCommand, Sandbox)> {
         let Machine {
             mut agents,
@@ -157,7 +153,7 @@ fn data_home() -> anyhow::Result<PathBuf> {
     {
         return Ok(data);
     }
-    let home = std::env::home_dir().context("HOME is not set: say with --home where the agent's is")?;
+    let home = std::env::home_dir().context("HOME is not set: give the agent's home with --home")?;
     Ok(home.join(".local/share"))
 }
 

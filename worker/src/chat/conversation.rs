@@ -1,4 +1,4 @@
-//! Whose turn it is: the agent's, until it ends its turn, or the person's.
+//! Turns of a conversation between the agent and the person.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,23 +19,19 @@ use crate::session::{
 };
 use crate::signals;
 
-/// How long text waits for more of it, so that it flows. The person sees it at once.
+/// How long text waits for more text to join it. The person still sees it at once.
 const LINGER: Duration = Duration::from_millis(30);
 
 /// Longest queue of a person's input.
 const INPUT_QUEUE: usize = 8;
 
-/// Exit code of a person who pressed Ctrl+C until it ended.
+/// Exit code after a person ended the program with Ctrl+C.
 const INTERRUPTED: u8 = 130;
 
-/// Runs the session.
-///
-/// # Errors
-/// When it can't start: the configuration, a folder, the terminal.
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let (spec, _tmp) = args.session()?;
     let instructions = match &args.instructions {
-        Some(file) => Some(read_text(file, LARGE_BYTES).context("there are no instructions")?),
+        Some(file) => Some(read_text(file, LARGE_BYTES).context("failed to read the instructions")?),
         None => None,
     };
     let secrets = own_secrets()
@@ -45,19 +41,19 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         .chain(spec.sandbox.network.secret());
     let (transcript, receiver) = channel(Redactor::new(secrets));
     let reader = Reader::new()?;
-    let (said, heard) = mpsc::channel(INPUT_QUEUE);
+    let (input, received) = mpsc::channel(INPUT_QUEUE);
     let (turn_ended, turns) = mpsc::unbounded_channel();
     let (asked, questions) = mpsc::unbounded_channel();
     let person = Operator {
-        input: heard,
+        input: received,
         turns: turn_ended,
         questions: (reader.is_terminal() && !args.yes).then_some(asked),
     };
-    let mut table = Table {
+    let mut state = ChatState {
         screen: Screen::new(Paint::stdout()),
         reader,
         receiver: receiver.lingering(LINGER),
-        said,
+        input,
         turns,
         questions,
         interrupt: signal(SignalKind::interrupt())?,
@@ -67,68 +63,65 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         instructions,
     };
     let folder = spec.cwd.display().to_string();
-    table.screen.say(
+    state.screen.say(
         Tone::Dim,
         &format!(
             "{} in {folder}; /quit or Ctrl+D leaves, Ctrl+C cancels a turn",
             args.name
         ),
     );
-    let told = signals::on(&[SignalKind::terminate(), SignalKind::hangup()])?;
-    let session = tokio::spawn(converse(spec, transcript, person, told.clone()));
+    let end = signals::on(&[SignalKind::terminate(), SignalKind::hangup()])?;
+    let session = tokio::spawn(converse(spec, transcript, person, end.clone()));
     tokio::select! {
-        () = table.serve() => {}
+        () = state.serve() => {}
         // Nobody can interrupt a person who types.
-        () = signals::wait_for_end(told) => {}
+        () = signals::wait_for_end(end) => {}
     }
     let end = session.await?;
     if let Some(file) = &args.text_out {
         std::fs::write(file, &end.text)
-            .with_context(|| format!("failed to write what the agent said to {}", file.display()))?;
+            .with_context(|| format!("failed to write the agent's text to {}", file.display()))?;
     }
-    Ok(table.leave(&end.ended))
+    Ok(state.leave(&end.ended))
 }
 
-/// Where the person and the agent meet.
-struct Table {
+struct ChatState {
     screen: Screen,
     reader: Reader,
     receiver: TranscriptReceiver,
-    said: mpsc::Sender<OperatorInput>,
+    input: mpsc::Sender<OperatorInput>,
     turns: mpsc::UnboundedReceiver<Turn>,
     questions: mpsc::UnboundedReceiver<Question>,
     interrupt: Signal,
-    /// What the session's processes are marked with.
     mark: String,
-    /// The agent's id of the session, once there is one that it can go on with.
+    /// The agent's session id, once there is a session that it can resume.
     session: Option<String>,
-    /// Whether nobody will.
+    /// Whether to leave out how to resume the session.
     once: bool,
-    /// What the agent is told before the person says anything.
     instructions: Option<String>,
 }
 
-/// How the agent's turn was over.
-enum Over {
-    /// It is the person's.
+/// What ended the agent's turn.
+enum TurnEnd {
+    /// The turn ended; the person is next.
     Turn,
     Session,
 }
 
-impl Table {
+impl ChatState {
     async fn serve(&mut self) {
-        while let Over::Turn = self.agents_turn().await {
-            let said = self.persons_turn().await;
-            let leaves = said == OperatorInput::Leave;
-            if self.said.send(said).await.is_err() || leaves {
+        while let TurnEnd::Turn = self.agents_turn().await {
+            let input = self.persons_turn().await;
+            let leaves = input == OperatorInput::Leave;
+            if self.input.send(input).await.is_err() || leaves {
                 self.rest().await;
                 return;
             }
         }
     }
 
-    /// Shows what the agent does until its turn or the session is over.
-    async fn agents_turn(&mut self) -> Over {
+    /// Shows the agent's activity until its turn or the session is over.
+    async fn agents_turn(&mut self) -> TurnEnd {
         let mut interrupts = 0;
         loop {
             tokio::select! {
@@ -138,21 +131,21 @@ impl Table {
                     self.screen.close();
                     let Some(turn) = turn else {
                         self.rest().await;
-                        return Over::Session;
+                        return TurnEnd::Session;
                     };
                     if let Some(trouble) = turn.trouble {
                         self.screen.say(Tone::Bad, &trouble);
                     }
                     self.session = turn.can_resume.then_some(turn.session);
-                    return Over::Turn;
+                    return TurnEnd::Turn;
                 }
                 entries = self.receiver.next_batch() => match entries {
                     Some(entries) => self.screen.show(&entries),
-                    None => return Over::Session,
+                    None => return TurnEnd::Session,
                 },
                 Some(question) = self.questions.recv() => {
                     if self.prompt_permission(question).await.is_none() {
-                        let _ = self.said.send(OperatorInput::Cancel).await;
+                        let _ = self.input.send(OperatorInput::Cancel).await;
                     }
                 }
                 _ = self.interrupt.recv() => {
@@ -164,16 +157,16 @@ impl Table {
     }
 
     async fn interrupted(&mut self, times: u32) {
-        let (said, words) = match times {
+        let (input, words) = match times {
             1 => (OperatorInput::Cancel, "cancelling the turn; Ctrl+C again leaves"),
             2 => (OperatorInput::Leave, "leaving; Ctrl+C again leaves at once"),
             _ => self.leave_at_once(),
         };
         self.screen.say(Tone::Warn, words);
-        let _ = self.said.send(said).await;
+        let _ = self.input.send(input).await;
     }
 
-    /// Ends the program without waiting for the session, and takes the session's processes along.
+    /// Exits without waiting for the session, and kills the session's processes.
     fn leave_at_once(&self) -> ! {
         kill_leftovers(&self.mark);
         std::process::exit(INTERRUPTED.into())
@@ -213,9 +206,9 @@ impl Table {
         }
     }
 
-    /// Asks the person for a permission. `None` when they rather cancel the turn.
+    /// Asks the person for a permission. `None` if they want to cancel the turn.
     async fn prompt_permission(&mut self, question: Question) -> Option<()> {
-        // Its turn was cancelled meanwhile.
+        // The turn was cancelled meanwhile.
         if question.answer.is_closed() {
             return Some(());
         }
@@ -243,7 +236,7 @@ impl Table {
         }
     }
 
-    /// Says how it ended.
+    /// Reports the session's end.
     fn leave(&mut self, ended: &Ended) -> ExitCode {
         self.screen.close();
         if let Some(session) = self.session.as_ref().filter(|_| !self.once) {
@@ -266,7 +259,7 @@ impl Table {
     }
 }
 
-/// The arguments that go on with a session: those that were given, but for what is said at its beginning.
+/// The arguments to resume a session: the given ones without those for its beginning.
 fn again(given: impl IntoIterator<Item = String>, session: &str) -> String {
     const LEFT_OUT: [&str; 2] = ["--resume", "--instructions"];
     let mut given = given.into_iter();
@@ -274,7 +267,7 @@ fn again(given: impl IntoIterator<Item = String>, session: &str) -> String {
     while let Some(argument) = given.next() {
         let flag = argument.split('=').next().unwrap_or_default();
         match LEFT_OUT.contains(&flag) {
-            // Its value follows.
+            // The next argument is its value.
             true if flag == argument => drop(given.next()),
             true => {}
             false => arguments.push(argument),
@@ -289,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_goes_on_needs_the_flags_that_were_given() {
+    fn resuming_a_session_repeats_the_given_flags() {
         let check = |given: &[&str], expected: &str| {
             assert_eq!(
                 again(given.iter().map(|&argument| argument.to_owned()), "s 1"),

@@ -1,6 +1,6 @@
-//! Data folders of Ralph's below a folder that a person wants to talk in. One holds passwords, the sockets of private servers, and
-//! what other sessions left, which the worker's git works with. A sandbox gives a folder with all that is in it, so the agent would
-//! read that, and change it.
+//! Detects Ralph's data folders below the folder of a chat. A data folder contains passwords, sockets of
+//! private servers, and leftovers of other sessions that the worker's git uses. A sandbox opens a folder with
+//! everything in it, so the agent could read and change them.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::{Effective, Sandbox, bubblewrap, effective, means};
 
-/// How many levels of folders are looked at, and how many folders.
+/// Limits of the search: levels of folders, and number of folders.
 const DEEPEST: usize = 3;
 const MOST: usize = 20_000;
 
-/// What tells a data folder: that of `ralph-coordinator up`, and a worker's.
+/// Entries that identify a data folder: of `ralph-coordinator up`, and of a worker.
 const OURS: [&[&str]; 2] = [&["layout.json", "secrets"], &["live", "spool", "git"]];
 
-/// The first one in a folder, or that folder itself.
+/// The first data folder at or below a folder.
 pub fn inside(folder: &Path) -> Option<PathBuf> {
     let mut waiting = VecDeque::from([(folder.to_owned(), 0)]);
     let mut looked_at = 0;
@@ -44,7 +44,7 @@ pub fn words(data: &Path) -> String {
     )
 }
 
-/// Whether the sandbox keeps anything out of an agent's reach.
+/// Whether the sandbox restricts an agent at all.
 pub fn is_confined(sandbox: &Sandbox) -> bool {
     effective(sandbox.mode, &sandbox.network, means(), bubblewrap().is_some()) != Ok(Effective::Open)
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_data_folder_is_known_by_what_is_in_it() {
+    fn a_data_folder_is_recognized_by_its_entries() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir_all(at("src/.ralph/knowledge")).unwrap();

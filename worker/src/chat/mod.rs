@@ -1,12 +1,13 @@
-//! `ralph-worker chat`: an interactive session at a terminal, with an agent that is started as in `run` (SPEC 5, 9.2).
+//! `ralph-worker chat`: an interactive session at a terminal, with an agent started like in `run` (SPEC 5,
+//! 9.2).
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
 //! | [`args`] | flags |
-//! | [`data_folder`] | what lies in the folder that is no agent's business |
-//! | [`conversation`] | the conversation with the person: whose turn it is |
+//! | [`data_folder`] | detects Ralph's own data in the folder |
+//! | [`conversation`] | the turns of agent and person |
 //! | [`reader`] | lines from a terminal, with editing, or from a pipe |
-//! | [`screen`] | what the agent does, as text |
+//! | [`screen`] | the agent's activity as text |
 
 mod args;
 mod conversation;

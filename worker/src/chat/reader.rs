@@ -1,4 +1,4 @@
-//! Lines of a person: at a terminal with editing and history, else as they come through a pipe.
+//! Lines of a person: at a terminal with editing and history, otherwise from a pipe.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::sync::mpsc;
@@ -7,10 +7,8 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use tokio::sync::oneshot;
 
-/// What came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A line, without its end.
     Line(String),
     /// Ctrl+C.
     Interrupted,
@@ -18,7 +16,7 @@ pub enum Input {
     End,
 }
 
-/// Reads one line at a time, when asked.
+/// Reads one line at a time, on request.
 #[derive(Debug)]
 pub struct Reader {
     asks: mpsc::Sender<(String, oneshot::Sender<Input>)>,
@@ -26,10 +24,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads standard input, in a thread of its own, since nothing interrupts a read.
-    ///
-    /// # Errors
-    /// When there can't be one more thread.
+    /// Reads standard input in a thread of its own, since a read can't be interrupted.
     pub fn new() -> std::io::Result<Self> {
         let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let (asks, asked) = mpsc::channel::<(String, oneshot::Sender<Input>)>();
@@ -45,12 +40,12 @@ impl Reader {
         Ok(Self { asks, terminal })
     }
 
-    /// Whether somebody sits there.
+    /// Whether a person sits at a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The next line. One that ends with a backslash goes on in the next.
+    /// Reads the next line. A line that ends with a backslash continues in the next one.
     pub async fn line(&self, prompt: &str) -> Input {
         let mut text = String::new();
         loop {

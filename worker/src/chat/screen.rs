@@ -1,4 +1,5 @@
-//! What an agent does, as text: its words bright, thoughts dim, tool calls in cyan with their input, errors red (SPEC 9.3).
+//! An agent's activity as text: its messages bright, thoughts dim, tool calls in cyan with their input,
+//! errors red (SPEC 9.3).
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -7,23 +8,21 @@ use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
 
 use crate::color::{Paint, Tone, tame};
 
-/// Columns of a tool's input.
+/// Longest tool input. Characters.
 const INPUT_CHARS: usize = 120;
 
-/// Lines of a tool's output that are shown.
+/// Most lines of a tool's output.
 const OUTPUT_LINES: usize = 8;
 
-/// Standard output.
 #[derive(Debug)]
 pub struct Screen {
     paint: Paint,
-    /// What the open line is, if one is.
+    /// Tone of the open line, if there is one.
     open: Option<Tone>,
     titles: HashMap<String, String>,
 }
 
 impl Screen {
-    /// With colours or not.
     pub fn new(paint: Paint) -> Self {
         Self {
             paint,
@@ -32,19 +31,18 @@ impl Screen {
         }
     }
 
-    /// Prints entries. Whether they can be seen is not for the session to care about.
+    /// Prints entries. Output errors don't concern the session.
     pub fn show(&mut self, entries: &[TranscriptEntry]) {
         let text: String = entries.iter().map(|entry| self.text(&entry.update)).collect();
         print(&text);
     }
 
-    /// Prints a line of our own.
+    /// Prints one of Ralph's own lines.
     pub fn say(&mut self, tone: Tone, words: &str) {
         let text = self.line(tone, words);
         print(&text);
     }
 
-    /// Ends the open line.
     pub fn close(&mut self) {
         print(self.closed());
     }
@@ -153,7 +151,7 @@ fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A text on one line.
+/// The text on one line, shortened.
 fn clipped(text: &str) -> String {
     let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = line.char_indices().nth(INPUT_CHARS) {
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn text_flows_and_everything_else_stands_on_its_own_lines() {
+    fn text_is_joined_and_everything_else_has_its_own_line() {
         let text = |text: &str| TranscriptUpdate::Text {
             text: text.to_owned(),
         };

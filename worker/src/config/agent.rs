@@ -1,4 +1,4 @@
-//! One agent of this machine: what its preset knows, and what its table in `.ralph.toml` says instead, key by key.
+//! One agent of this machine: its preset, overridden key by key by its table in `.ralph.toml`.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -12,23 +12,20 @@ use crate::config::values::{absolute, split, values};
 use crate::session::{AgentCommand, ClientMethods, LoginFile, Pattern, Rule, RuleAnswer};
 use ralph_shared::config::{AgentTable, CostWord, PermissionAnswer, PermissionTable};
 
-/// Longest name of an account.
+/// Longest name of an account. Bytes.
 const ACCOUNT_BYTES: usize = 100;
 
-/// The agent of this name; `flag` is what `--agent` says of it.
-///
-/// # Errors
-/// When something can't be used, in words that say what to change.
+/// Builds the agent of this name. `flag` is the value of `--agent`.
 pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow::Result<AgentCommand> {
     for key in table.unknown.keys() {
         tracing::warn!(
             agent = name,
             key,
-            "a key of the configuration is not known and ignored"
+            "unknown key in the configuration, ignored"
         );
     }
-    let said = [flag, table.preset.as_deref(), table.command.as_deref()];
-    let (preset, command) = presets::resolve(name, said).map_err(anyhow::Error::msg)?;
+    let given = [flag, table.preset.as_deref(), table.command.as_deref()];
+    let (preset, command) = presets::resolve(name, given).map_err(anyhow::Error::msg)?;
     if table.start_seconds == Some(0) {
         bail!(
             "`start_seconds` of agent `{name}` is 0: no agent starts in no time; leave it out for the default"
@@ -48,7 +45,7 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
         values(table.env, &mut secrets).with_context(|| format!("in the environment of agent `{name}`"))?;
     let fixed = preset.map_or(&[][..], |preset| preset.env).iter();
     let fixed = fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let offers = |said: Option<bool>, known: fn(&Preset) -> bool| said.unwrap_or(preset.is_none_or(known));
+    let offers = |given: Option<bool>, known: fn(&Preset) -> bool| given.unwrap_or(preset.is_none_or(known));
     Ok(AgentCommand {
         name: name.to_owned(),
         preset,
@@ -79,14 +76,14 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
 fn argv(name: &str, command: &str) -> anyhow::Result<Vec<String>> {
     let mut argv = split(&format!("agent `{name}`"), command)?;
     if argv[0].contains('/') {
-        // A session runs in a folder of its own.
+        // A session runs in another folder, so the path must be absolute.
         let program = absolute([PathBuf::from(&argv[0])].into_iter())?;
         argv[0] = program[0].display().to_string();
     }
     Ok(argv)
 }
 
-/// The account that an agent uses: its own, where none is named.
+/// The agent's account. Defaults to its own name.
 fn account(agent: &str, given: Option<String>) -> anyhow::Result<String> {
     let Some(account) = given else {
         return Ok(agent.to_owned());
@@ -118,7 +115,8 @@ fn rule(table: PermissionTable) -> anyhow::Result<Rule> {
     })
 }
 
-/// Logins, which lie at the same place below the user's home and below the agent's: those that are named, else the preset's.
+/// Login files, whose paths are equal below the user's home and the agent's: the configured ones, otherwise
+/// the preset's.
 fn logins(named: Option<Vec<PathBuf>>, preset: Option<&Preset>) -> anyhow::Result<Vec<LoginFile>> {
     let optional = named.is_none();
     let files = named.unwrap_or_else(|| {
@@ -141,7 +139,7 @@ fn logins(named: Option<Vec<PathBuf>>, preset: Option<&Preset>) -> anyhow::Resul
                 optional,
             }),
             None => bail!(
-                "{} does not lie in the home of the worker's user: write `~/…`",
+                "{} is not inside the home of the worker's user: write `~/…`",
                 original.display()
             ),
         }
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_everything_that_its_preset_knows() {
+    fn a_presets_name_sets_all_its_values() {
         let gemini = read(DEFAULT_AGENT, Some("gemini"), "").unwrap();
         assert_eq!(gemini.argv, ["gemini", "--acp"]);
         assert_eq!(gemini.preset, Preset::find("gemini"));
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_of_a_table_goes_before_the_presets() {
+    fn each_key_of_a_table_overrides_the_presets() {
         let table = "preset = 'gemini'\ncommand = 'npx x --acp'\npass_env = ['K']\nfiles = ['~/.a']\nmode = 'yolo'\n\
                      client_files = true\nclient_terminals = false\nstart_seconds = 7\nmodels = { opus = ['m'] }\n\
                      env = { NO_BROWSER = 'false', A = 'b' }\ncost = 'none'";
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_command_line_is_just_that() {
+    fn any_other_command_line_uses_no_preset() {
         for (flag, table) in [
             (Some("gemini --experimental-acp"), "preset = 'codex'\nmode = 'm'"),
             (None, "command = '/opt/codex'\nmode = 'm'"),
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_agent_is_told() {
+    fn unusable_agents_are_errors() {
         let check = |table: &str, expected: &str| {
             let error = read("x", None, table).unwrap_err();
             assert!(error.contains(expected), "{error}");

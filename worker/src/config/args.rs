@@ -1,4 +1,4 @@
-//! Flags and the variables that stand for them.
+//! Flags and their environment variables.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use crate::sandbox::{Network, SandboxMode};
 /// Flags of every command that starts agents.
 #[derive(Debug, Clone, Default, Args)]
 pub struct MachineArgs {
-    /// The agent: a preset's name (claude, codex, gemini, opencode, …) or a command, split as a shell would [default: `[agent]` of
-    /// .ralph.toml, else claude]
+    /// The agent: a preset's name (claude, codex, gemini, opencode, …) or a command, split like in a shell
+    /// [default: `[agent]` of .ralph.toml, else claude]
     #[arg(long, env = "RALPH_AGENT", value_name = "AGENT")]
     pub agent: Option<String>,
-    /// Variable of this environment that agents get as well; may be given several times
+    /// Variable of this environment to pass on to agents; may be given several times
     #[arg(
         long = "pass-env",
         value_name = "NAME",
@@ -22,10 +22,11 @@ pub struct MachineArgs {
         value_delimiter = ','
     )]
     pub pass_env: Vec<String>,
-    /// What confines agents: auto, landlock, bubblewrap or none [default: `[workspace] sandbox` of .ralph.toml, else auto]
+    /// Sandbox of agents: auto, landlock, bubblewrap or none [default: `[workspace] sandbox` of .ralph.toml,
+    /// else auto]
     #[arg(long, env = "RALPH_SANDBOX", value_name = "MODE")]
     pub sandbox: Option<SandboxMode>,
-    /// File or folder that every agent may read besides; may be given several times
+    /// Additional file or folder that every agent may read; may be given several times
     #[arg(
         long = "sandbox-read",
         value_name = "PATH",
@@ -33,7 +34,7 @@ pub struct MachineArgs {
         value_delimiter = ','
     )]
     pub sandbox_read: Vec<PathBuf>,
-    /// File or folder that every agent may write besides; may be given several times
+    /// Additional file or folder that every agent may write; may be given several times
     #[arg(
         long = "sandbox-write",
         value_name = "PATH",
@@ -41,7 +42,8 @@ pub struct MachineArgs {
         value_delimiter = ','
     )]
     pub sandbox_write: Vec<PathBuf>,
-    /// What agents reach of the network: open, none or a proxy's address [default: `[workspace] sandbox_network`, else open]
+    /// Network access of agents: open, none or a proxy's address [default: `[workspace] sandbox_network`,
+    /// else open]
     #[arg(
         long = "sandbox-network",
         value_name = "POLICY",
@@ -57,7 +59,7 @@ pub struct MachineArgs {
 /// Flags of `ralph-worker run`.
 #[derive(Debug, Clone, Args)]
 pub struct RunArgs {
-    /// Name of this worker, which survives restarts [default: the machine's name]
+    /// Name of this worker, which stays the same across restarts [default: the machine's name]
     #[arg(long, env = "RALPH_WORKER_NAME")]
     pub name: Option<String>,
     /// How many sessions run at once; each takes an agent's memory
@@ -66,15 +68,15 @@ pub struct RunArgs {
     /// Pool to serve; may be given several times
     #[arg(long = "pool", value_name = "POOL", default_values_t = [String::from("default")])]
     pub pools: Vec<String>,
-    /// Folder of this machine that agents may work in themselves (`submit … --workspace dir`), with all below it; may be
-    /// given several times
+    /// Folder of this machine that agents may work in directly (`submit … --workspace dir`), with everything
+    /// below it; may be given several times
     #[arg(long = "dir", value_name = "DIR", env = "RALPH_DIRS", value_delimiter = ',')]
     pub dirs: Vec<PathBuf>,
     /// The agents of this machine.
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Keep the protocol's lines of every agent's sessions on this machine, for its owner alone, as long as `keep_files_days` says
-    /// [default: `protocol_log` of each agent, else no]
+    /// Keep the protocol's lines of every agent's sessions on this machine, readable by their owner only, as
+    /// long as `keep_files_days` says [default: `protocol_log` of each agent, else no]
     #[arg(
         long,
         env = "RALPH_PROTOCOL_LOG",
@@ -88,14 +90,14 @@ pub struct RunArgs {
     /// Folder for mirrors, workspaces and unsettled reports
     #[arg(long, default_value = ".ralph/worker", env = "RALPH_WORKER_DATA")]
     pub data: PathBuf,
-    /// Address of NATS; one with a login only in NATS_URL, where agents don't see it [default: nats://127.0.0.1:4222] [env:
-    /// NATS_URL or NATS_URL_FILE]
+    /// Address of NATS; give one with a login only in NATS_URL, which agents can't see [default:
+    /// nats://127.0.0.1:4222] [env: NATS_URL or NATS_URL_FILE]
     #[arg(long)]
     pub nats: Option<String>,
     /// Prefix of all subjects
     #[arg(long, env = "RALPH_SUBJECT_PREFIX", default_value = "ralph")]
     pub subject_prefix: String,
-    /// On SIGTERM, how long running sessions may go on before they are ended. Seconds
+    /// How long running sessions may go on after SIGTERM before they are ended. Seconds
     #[arg(long, env = "RALPH_DRAIN_SECONDS", default_value_t = 60)]
     pub drain_seconds: u64,
 }

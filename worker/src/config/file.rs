@@ -1,4 +1,5 @@
-//! `.ralph.toml`, as far as a worker reads it. It is the worker's host's, never one in a clone that an agent can edit.
+//! The worker's part of `.ralph.toml`. The file belongs to the worker's host; it is never one in a clone,
+//! which an agent could edit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +10,11 @@ use ralph_shared::config::{AgentTable, GitTable, WorkspaceTable};
 use ralph_shared::trust::{self, Consents};
 use serde::Deserialize;
 
-/// Agents and commands run with the worker's rights, so they are nobody else's to name.
+/// Agents and commands run with the worker's rights, so only its user may configure them.
 const NAME_IT: &str =
-    "the configuration that was found can't be used (--config FILE names one that is, whoever owns it)";
+    "can't use the configuration file that was found (--config FILE accepts a file of any owner)";
 
-/// The tables that a worker reads; the others are somebody else's.
+/// The tables for a worker; other programs read the rest.
 #[derive(Debug, Default, Deserialize)]
 pub struct File {
     pub agent: Option<AgentTable>,
@@ -27,10 +28,12 @@ pub struct File {
 }
 
 impl File {
-    /// Reads the given file, or the first `.ralph.toml` here or in a folder above; without one everything is default.
+    /// Reads the given file, or the nearest `.ralph.toml` here or in a parent folder. Without one all values
+    /// are defaults.
     ///
     /// # Errors
-    /// When it can't be read, with its line; when one that nobody named is another user's, or a person never agreed to it.
+    /// Fails if the file can't be read; the message names the line. A file that was found rather than given
+    /// also fails if it belongs to another user, or if no person agreed to its content.
     pub fn read(given: Option<&Path>) -> anyhow::Result<Self> {
         match given {
             Some(path) => Self::parse(path, &text(path)?),
@@ -52,7 +55,7 @@ impl File {
     }
 }
 
-/// The first `.ralph.toml` here or in a folder above.
+/// The nearest `.ralph.toml`, here or in a parent folder.
 fn find_nearest() -> anyhow::Result<Option<PathBuf>> {
     match std::env::current_dir() {
         Ok(here) => nearest(&here, ".ralph.toml").context(NAME_IT),
@@ -64,16 +67,17 @@ fn text(path: &Path) -> anyhow::Result<String> {
     Ok(trust::read(path)?)
 }
 
-/// Folders of which whoever may write one could say what this machine's configuration is: where it is looked for, and where it lies.
+/// Folders whose writers could change this machine's configuration: where it is searched, and where it is
+/// stored.
 pub fn places(given: Option<&Path>) -> Vec<PathBuf> {
     let places: Vec<PathBuf> = match given {
-        // A link's own folder counts as much as that of what it leads to.
+        // Both a link's own folder and its target's folder count.
         Some(path) => [std::path::absolute(path), path.canonicalize()]
             .into_iter()
             .flatten()
             .filter_map(|path| Some(path.parent()?.to_owned()))
             .collect(),
-        // Each folder above that holds one is above this one.
+        // A parent folder with a file is above this folder.
         None => Vec::from_iter(std::env::current_dir()),
     };
     places
@@ -87,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_was_found_is_obeyed_once_a_person_agreed_to_its_content() {
+    fn a_found_file_is_used_once_a_person_agreed_to_its_content() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".ralph.toml");
         let consents = Consents::in_folder(folder.path().join("consents"));
@@ -98,14 +102,14 @@ mod tests {
             error.contains("config trust") && error.contains("RALPH_CONFIG"),
             "{error}"
         );
-        assert!(File::read(Some(&path)).is_ok(), "a person named it");
+        assert!(File::read(Some(&path)).is_ok(), "a file given by name");
         consents.grant(&path, text).unwrap();
         let read = File::read_trusted(&path, &consents).unwrap();
         assert_eq!(read.agent.unwrap().command.as_deref(), Some("x"));
     }
 
     #[test]
-    fn a_file_that_is_named_is_looked_for_where_it_lies_and_where_its_link_does() {
+    fn a_given_link_counts_with_its_folder_and_its_targets_folder() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in ["a", "b"] {

@@ -1,4 +1,4 @@
-//! A worker's whole configuration.
+//! A worker's complete configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,29 +16,23 @@ use crate::sandbox::{SandboxMode, is_for_tools};
 /// A worker's configuration, complete and checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The worker's name.
     pub name: String,
-    /// Sessions at once.
     pub slots: u32,
-    /// Pools that it serves.
     pub pools: Vec<String>,
-    /// What this machine has for their sessions; `dirs` are those of the flags as well.
+    /// This machine's configuration for sessions. Its `dirs` include those of the flags.
     pub machine: Machine,
-    /// Its folder.
     pub data: PathBuf,
-    /// Address of the broker.
     pub nats_url: String,
-    /// Names on the broker.
     pub subjects: Subjects,
     /// How long a drain waits for running sessions.
     pub drain: Duration,
 }
 
 impl Config {
-    /// Puts flags, environment and file together.
+    /// Combines flags, environment and file.
     ///
     /// # Errors
-    /// When something can't be used, in words that say what to change.
+    /// Fails if a value can't be used: the message says what to change.
     pub fn load(args: RunArgs) -> anyhow::Result<Self> {
         let name = args.name.unwrap_or_else(machine_name);
         if !is_label(&name) {
@@ -63,7 +57,7 @@ impl Config {
         }
         if machine.sandbox.mode != SandboxMode::None && is_for_tools(&std::path::absolute(&args.data)?) {
             bail!(
-                "agents can read everything below {}, since tools live there, so one could read the others' work: put --data \
+                "agents can read everything below {}, since it contains tools, so one could read the others' work: put --data \
                  elsewhere (/var/lib/ralph, say)",
                 args.data.display()
             );
@@ -78,7 +72,7 @@ impl Config {
         }
         let mut pools = args.pools;
         if !dirs.is_empty() {
-            // Who submits work for a folder of this machine names this pool.
+            // Submissions for a folder of this machine name this pool.
             pools.push(dir_pool());
         }
         machine.dirs = dirs;
@@ -95,7 +89,7 @@ impl Config {
     }
 }
 
-/// Whether one of several addresses holds a user or a password.
+/// Whether an address in the list contains a user or a password.
 fn holds_login(addresses: &str) -> bool {
     addresses.split(',').any(|address| address.contains('@'))
 }

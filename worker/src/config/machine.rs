@@ -1,4 +1,4 @@
-//! This machine's agents, and what confines them.
+//! This machine's agents and their sandbox.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,48 +17,43 @@ use crate::session::AgentCommand;
 use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, KEEP_FILES_DAYS, WarmRule, is_author};
 use ralph_shared::config::{AgentTable, Workspace, WorkspaceTable};
 
-/// What this machine has for sessions.
+/// This machine's configuration for sessions.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// Its agents by name; [`DEFAULT_AGENT`] is always there.
+    /// Its agents by name. [`DEFAULT_AGENT`] is always among them.
     pub agents: BTreeMap<String, AgentCommand>,
-    /// What they are taken for where nobody names one.
+    /// Rules that select an agent for a session that names none.
     pub rules: Vec<AgentRule>,
-    /// What confines them.
     pub sandbox: Sandbox,
     /// How much of a repository is fetched.
     pub history: History,
-    /// Folders that setup fills once.
+    /// Folders that setup fills once and later checkouts reuse.
     pub caches: Vec<CacheRule>,
     /// Build output that later checkouts start with.
     pub warm: WarmRule,
-    /// Disk that the data folder may take. Bytes.
+    /// Disk quota of the data folder. Bytes.
     pub disk_budget_bytes: Option<u64>,
-    /// Days for which it is kept what a session without a repository leaves.
+    /// How many days files of a session without a repository are stored.
     pub keep_files_days: u32,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
-    /// The command that finished features are handed to.
+    /// The command that runs when a feature is complete.
     pub on_complete: Option<String>,
-    /// Who commits: `Name <address>`.
+    /// Author of commits: `Name <address>`.
     pub author: Option<String>,
-    /// Whether what lands is signed off.
+    /// Whether landed commits are signed off.
     pub sign_off: bool,
-    /// Which new files are told before they land.
+    /// Limits above which new files are reported before they land.
     pub bulk: BulkLimits,
-    /// Filters that git is told of.
     pub filters: Vec<FilterRule>,
-    /// Folders that agents may work in themselves.
+    /// Folders that agents may work in directly.
     pub dirs: Vec<PathBuf>,
-    /// Folders in which all of this is said, or would be.
+    /// Folders that contain this configuration, or would be searched for it.
     pub configured_in: Vec<PathBuf>,
 }
 
 impl Machine {
-    /// Puts flags, environment and file together.
-    ///
-    /// # Errors
-    /// When something can't be used, in words that say what to change.
+    /// Combines flags, environment and file.
     pub fn load(args: MachineArgs) -> anyhow::Result<Self> {
         let file = File::read(args.config.as_deref())?;
         let configured_in = places(args.config.as_deref());
@@ -74,18 +69,18 @@ impl Machine {
             bail!("a command of `setup` of [workspace] is empty; give each a command to run");
         }
         if let Some(author) = workspace.author.as_deref().filter(|name| !is_author(name)) {
-            bail!("`{author}` can't be `author` of [workspace]: say who commits as `Name <address>`");
+            bail!("`{author}` can't be `author` of [workspace]: give the author of commits as `Name <address>`");
         }
         let passed = workspace.pass_env.into_iter();
         let passed = passed.filter_map(|name| std::env::var(&name).ok().map(|value| (name, value)));
-        let said = workspace.sandbox.map(|mode| mode.parse());
-        let said = said.transpose().map_err(anyhow::Error::msg)?;
+        let mode = workspace.sandbox.map(|mode| mode.parse());
+        let mode = mode.transpose().map_err(anyhow::Error::msg)?;
         let network = workspace
             .sandbox_network
             .map(|network| file::value(&network)?.parse().map_err(anyhow::Error::msg));
         let network = network.transpose().context("in [workspace]")?;
         let sandbox = Sandbox {
-            mode: args.sandbox.or(said).unwrap_or_default(),
+            mode: args.sandbox.or(mode).unwrap_or_default(),
             read: absolute(workspace.sandbox_read.into_iter().chain(args.sandbox_read))?,
             write: absolute(workspace.sandbox_write.into_iter().chain(args.sandbox_write))?,
             passed: passed.collect(),
@@ -97,7 +92,7 @@ impl Machine {
             Workspace::KEYS.iter().any(|other| other.name == name)
         };
         for key in workspace.unknown.keys().filter(|key| !of_others(key)) {
-            tracing::warn!(key, "a key of [workspace] is not known and ignored");
+            tracing::warn!(key, "unknown key in [workspace], ignored");
         }
         let filters = stock::filters(file.git)?;
         let dirs = absolute(workspace.dirs.into_iter())?;
@@ -123,13 +118,13 @@ impl Machine {
         })
     }
 
-    /// What an agent is taken for where nobody names one, in words; `None` where it has to be named.
+    /// The sessions that an agent gets without being named, in words. `None` if it must be named.
     pub fn rule_in_words(&self, agent: &str) -> Option<String> {
         rules::rule_in_words(&self.rules, agent)
     }
 }
 
-/// The agents of the file, and the one that is taken by default, with what `--agent` says of it.
+/// The agents of the file, and the default one with the value of `--agent`.
 fn agents(
     tables: BTreeMap<String, AgentTable>,
     (default, flag): (AgentTable, Option<&str>),
@@ -139,7 +134,7 @@ fn agents(
     for (name, table) in tables {
         if name == DEFAULT_AGENT {
             bail!(
-                "[agents.{DEFAULT_AGENT}] is not read: the agent that is taken by default is written as [agent]"
+                "[agents.{DEFAULT_AGENT}] is not read: write the default agent as [agent]"
             );
         }
         agents.insert(name.clone(), agent(&name, None, table)?);
@@ -151,7 +146,6 @@ fn agents(
     Ok(agents)
 }
 
-/// What a session may use.
 fn resources(table: &WorkspaceTable) -> anyhow::Result<Resources> {
     const MIB: u64 = 1024 * 1024;
     let given = [
@@ -202,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_split_as_a_shell_would() {
+    fn commands_are_split_like_in_a_shell() {
         let machine = load("[agent]\ncommand = \"agent --mode 'a b'\"").unwrap();
         assert_eq!(machine.agents[DEFAULT_AGENT].argv, ["agent", "--mode", "a b"]);
     }
 
     #[test]
-    fn a_program_with_a_folder_is_found_from_where_the_worker_started() {
+    fn a_relative_program_is_resolved_from_the_workers_folder() {
         let machine = load("[agent]\ncommand = \"./bin/agent ./x\"").unwrap();
         let here = std::env::current_dir().unwrap().join("bin/agent");
         assert_eq!(
@@ -218,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_lie_at_the_same_place_in_both_homes() {
+    fn logins_have_the_same_path_in_both_homes() {
         let machine = load("[agent]\nfiles = [\"~/.agent/login.json\"]").unwrap();
         let file = &machine.agents[DEFAULT_AGENT].files[0];
         assert_eq!(file.place, Path::new(".agent/login.json"));
@@ -258,10 +252,10 @@ mod tests {
         );
         check(
             "[agent]\nfiles = [\"/etc/passwd\"]",
-            "/etc/passwd does not lie in the home",
+            "/etc/passwd is not inside the home",
         );
-        check("[agent]\nfiles = [\"~/../x\"]", "does not lie in the home");
-        check("[agent]\nfiles = [\"~\"]", "does not lie in the home");
+        check("[agent]\nfiles = [\"~/../x\"]", "is not inside the home");
+        check("[agent]\nfiles = [\"~\"]", "is not inside the home");
         check(
             "[[agent.permissions]]\nanswer = \"reject\"\nkinds = [\"write\"]",
             "`write` is no kind of tool: expected one of read, edit",
@@ -279,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_a_session_are_read() {
+    fn limits_of_a_session_are_read() {
         let machine = load("[workspace]\nsession_memory_mb = 2048\nsession_cpu_seconds = 60\n").unwrap();
         let expected = Resources {
             memory_bytes: Some(2048 * 1024 * 1024),
@@ -305,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_as_a_secret_is_one_whatever_its_name() {
+    fn values_from_files_and_of_mcp_servers_count_as_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("value");
         std::fs::write(&file, "from-a-file\n").unwrap();
@@ -323,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_servers_become_the_protocols() {
+    fn mcp_servers_are_converted_to_protocol_types() {
         let machine = load(
             "[agent.mcp.files]\ncommand = \"sh -c 'serve files'\"\nenv = { A = \"b\" }\n\
              [agent.mcp.web]\nurl = \"http://127.0.0.1:1/mcp\"\nheaders = { X = \"y\" }\n\

@@ -1,4 +1,4 @@
-//! MCP servers that agents are told to use.
+//! MCP servers for agents.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::config::values::{split, values};
 use crate::session::secret_values;
 use ralph_shared::config::McpTable;
 
-/// What a table configures; its secrets are added to `secrets`.
+/// Reads a server's table and adds its secrets to `secrets`.
 pub(super) fn mcp_server(
     name: &str,
     table: McpTable,
@@ -30,7 +30,7 @@ pub(super) fn mcp_server(
         }
         (None, Some(url)) => {
             let headers = values(table.headers, secrets)?;
-            // What follows the scheme (`Bearer`, say) is one by itself.
+            // The part after the scheme (such as `Bearer`) is a secret by itself.
             let words = headers.values().filter_map(|value| value.rsplit(' ').next());
             secrets.extend(words.map(str::to_owned));
             let headers = headers
@@ -46,7 +46,7 @@ pub(super) fn mcp_server(
     }
 }
 
-/// The whole path of a program, as the protocol wants it; what the `PATH` does not know stays as it is.
+/// The absolute path of a program, as the protocol requires. A program missing on the `PATH` stays unchanged.
 fn program(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let plain = !name.contains('/');

@@ -1,15 +1,15 @@
-//! What a worker is told: flags, environment, and the agents of this machine from `.ralph.toml` (SPEC 8).
+//! A worker's configuration: flags, environment, and the agents of this machine from `.ralph.toml` (SPEC 8).
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
 //! | [`args`] | flags and environment |
-//! | [`file`](mod@file) | `.ralph.toml`, as far as a worker reads it |
-//! | [`machine`] | this machine's agents, and what confines them: for every command that starts one |
-//! | [`agent`] | one of them: its preset, and what its table says instead |
-//! | [`rules`] | what its agents are taken for where nobody names one |
-//! | [`mcp`] | MCP servers that agents are told to use |
-//! | [`stock`] | what is fetched and kept of repositories |
-//! | [`load`] | a worker's whole configuration |
+//! | [`file`](mod@file) | the worker's part of `.ralph.toml` |
+//! | [`machine`] | this machine's agents and their sandbox, for every command that starts one |
+//! | [`agent`] | one agent: its preset, overridden by its table |
+//! | [`rules`] | which agent gets a session that names none |
+//! | [`mcp`] | MCP servers for agents |
+//! | [`stock`] | what to fetch and keep of repositories |
+//! | [`load`] | a worker's complete configuration |
 
 mod agent;
 mod args;

@@ -1,4 +1,4 @@
-//! What this machine's agents are taken for where nobody names one (SPEC 8): `kinds`, `pools` and `tiers` of `[agents.NAME]`.
+//! Which agent gets a session that names none (SPEC 8): `kinds`, `pools` and `tiers` of `[agents.NAME]`.
 
 use anyhow::bail;
 use ralph_shared::kind::SessionKind;
@@ -9,20 +9,17 @@ use super::file::File;
 use ralph_shared::config::RuleTable;
 
 /// The rules of all agents that have some.
-///
-/// # Errors
-/// When a word can't be one, or two agents want the same, in words that say what to change.
 pub(super) fn of(file: &File) -> anyhow::Result<Vec<AgentRule>> {
     if file.agent.as_ref().is_some_and(|table| !table.rules.is_empty()) {
         bail!(
-            "[agent] takes what no other agent does: give `kinds`, `pools` and `tiers` to an [agents.NAME]"
+            "[agent] gets the sessions of no other agent: give `kinds`, `pools` and `tiers` to an [agents.NAME]"
         );
     }
     let mut rules: Vec<AgentRule> = Vec::new();
     for (name, table) in file.agents.iter().filter(|(_, table)| !table.rules.is_empty()) {
         if name == DEFAULT_AGENT {
             bail!(
-                "[agents.{DEFAULT_AGENT}] takes what no other agent does: leave out its `kinds`, `pools` and `tiers`"
+                "[agents.{DEFAULT_AGENT}] gets the sessions of no other agent: leave out its `kinds`, `pools` and `tiers`"
             );
         }
         let rule = rule(name, &table.rules)?;
@@ -62,13 +59,13 @@ fn rule(name: &str, table: &RuleTable) -> anyhow::Result<AgentRule> {
     })
 }
 
-/// What an agent is taken for where nobody names one, in words; `None` where it has to be named.
+/// The sessions that an agent gets without being named, in words. `None` if it must be named.
 pub(super) fn rule_in_words(rules: &[AgentRule], agent: &str) -> Option<String> {
     match rules.iter().find(|rule| rule.agent == agent) {
         Some(rule) => Some(words(rule)),
         None if agent != DEFAULT_AGENT => None,
-        None if rules.is_empty() => Some("whatever names no agent".to_owned()),
-        None => Some("whatever names no agent and isn't for another one".to_owned()),
+        None if rules.is_empty() => Some("sessions that name no agent".to_owned()),
+        None => Some("sessions that name no agent and aren't for another one".to_owned()),
     }
 }
 
@@ -92,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_say_what_they_are_for() {
+    fn rules_are_described_in_words() {
         let rules = read(
             "[agents.judge]\nkinds = [\"verify\", \"review\"]\n[agents.named]\n\
              [agents.strong]\npools = [\"gpu\"]\ntiers = [\"opus\"]\n",
@@ -113,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_rule_is_refused_with_what_to_change() {
+    fn an_invalid_rule_is_refused_with_what_to_change() {
         let refused = |text: &str, expected: &str| {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{error}");

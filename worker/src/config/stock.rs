@@ -1,4 +1,4 @@
-//! What a worker fetches of repositories and keeps of them, from `[workspace]`.
+//! What a worker fetches and keeps of repositories, from `[workspace]`.
 
 use std::path::{Component, PathBuf};
 
@@ -10,10 +10,7 @@ use crate::session::Redactor;
 use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, Settings, WarmRule};
 use ralph_shared::config::{CacheTable, FilterTable, GitTable, WorkspaceTable};
 
-/// How much of a repository is fetched.
-///
-/// # Errors
-/// When a value can't be used.
+/// How much of a repository to fetch.
 pub(super) fn history(table: &WorkspaceTable) -> anyhow::Result<History> {
     if table.depth == Some(0) {
         bail!("`depth` of [workspace] is 0: a clone needs at least one commit; leave it out for all");
@@ -34,9 +31,6 @@ pub(super) fn history(table: &WorkspaceTable) -> anyhow::Result<History> {
 }
 
 /// The folders that setup fills once.
-///
-/// # Errors
-/// When one can't be used.
 pub(super) fn caches(table: &WorkspaceTable) -> anyhow::Result<Vec<CacheRule>> {
     let plain = |path: &PathBuf| {
         let mut parts = path.components();
@@ -49,7 +43,7 @@ pub(super) fn caches(table: &WorkspaceTable) -> anyhow::Result<Vec<CacheRule>> {
         }
         if table.key.is_empty() {
             bail!(
-                "cache `{name}` of [workspace.caches] has no `key`: name the files that decide on it, a lock file, say"
+                "cache `{name}` of [workspace.caches] has no `key`: name the files that it depends on, such as a lock file"
             );
         }
         if let Some(path) = [&table.path]
@@ -58,7 +52,7 @@ pub(super) fn caches(table: &WorkspaceTable) -> anyhow::Result<Vec<CacheRule>> {
             .find(|path| !plain(path))
         {
             bail!(
-                "{} of cache `{name}` does not lie in a checkout: write it from the repository's root",
+                "{} of cache `{name}` is not inside a checkout: give its path from the repository's root",
                 path.display()
             );
         }
@@ -72,10 +66,7 @@ pub(super) fn caches(table: &WorkspaceTable) -> anyhow::Result<Vec<CacheRule>> {
     table.caches.iter().map(rule).collect()
 }
 
-/// Which build output stays warm.
-///
-/// # Errors
-/// When a folder has no name alone.
+/// Which build output to keep for later checkouts.
 pub(super) fn warm(table: &WorkspaceTable) -> anyhow::Result<WarmRule> {
     let default = WarmRule::default();
     let folders = table.warm.clone().unwrap_or(default.folders);
@@ -92,10 +83,7 @@ pub(super) fn warm(table: &WorkspaceTable) -> anyhow::Result<WarmRule> {
     })
 }
 
-/// The disk that the data folder may take. Bytes.
-///
-/// # Errors
-/// When it is none.
+/// The disk quota of the data folder. Bytes.
 pub(super) fn disk_budget_bytes(table: &WorkspaceTable) -> anyhow::Result<Option<u64>> {
     if table.disk_budget_mb == Some(0) {
         bail!("`disk_budget_mb` of [workspace] is 0: nothing could be cloned; leave it out for no bound");
@@ -103,13 +91,13 @@ pub(super) fn disk_budget_bytes(table: &WorkspaceTable) -> anyhow::Result<Option
     Ok(table.disk_budget_mb.map(|mib| mib.saturating_mul(1 << 20)))
 }
 
-/// From when on new files are told.
+/// Limits above which new files are reported.
 pub(super) fn bulk(table: &WorkspaceTable) -> anyhow::Result<BulkLimits> {
     let default = BulkLimits::default();
     let folders = table.build_folders.clone().unwrap_or(default.folders);
     if let Some(bad) = folders.iter().find(|name| name.is_empty() || name.contains('/')) {
         bail!(
-            "`{bad}` can't be in `build_folders` of [workspace]: name folders alone, without their way, such as `target`"
+            "`{bad}` can't be in `build_folders` of [workspace]: give names of folders without their path, such as `target`"
         );
     }
     Ok(BulkLimits {
@@ -121,7 +109,6 @@ pub(super) fn bulk(table: &WorkspaceTable) -> anyhow::Result<BulkLimits> {
     })
 }
 
-/// Filters as git takes them.
 pub(super) fn filters(table: GitTable) -> anyhow::Result<Vec<FilterRule>> {
     let rule = |(
         name,
@@ -134,7 +121,7 @@ pub(super) fn filters(table: GitTable) -> anyhow::Result<Vec<FilterRule>> {
         let commands = [&clean, &smudge, &process];
         if name.is_empty() || name.contains(['\n', '\0', '=']) {
             bail!(
-                "`{name}` can't be a filter's name in [git.filters]: it is what attributes say after `filter=`"
+                "`{name}` can't be a filter's name in [git.filters]: use the name after `filter=` in .gitattributes"
             );
         }
         let mut given = commands.iter().filter_map(|command| command.as_ref()).peekable();
@@ -152,7 +139,7 @@ pub(super) fn filters(table: GitTable) -> anyhow::Result<Vec<FilterRule>> {
 }
 
 impl Machine {
-    /// What workspaces on this machine go by.
+    /// Settings of the workspaces on this machine.
     pub fn workspace_settings(&self, redactor: Redactor) -> Settings {
         Settings {
             history: self.history.clone(),
@@ -184,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn histories_are_read_and_unusable_ones_named() {
+    fn histories_are_read_and_invalid_ones_refused() {
         let read = history(&table("depth = 50\nfilter = \"blob:limit=1m\"")).unwrap();
         assert_eq!(
             (read.depth, read.filter.as_deref()),
@@ -197,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_are_read_and_unusable_ones_named() {
+    fn caches_are_read_and_invalid_ones_refused() {
         let text = "caches.node_modules = { path = \"web/node_modules\", key = [\"web/package-lock.json\"], \
                     setup = [\"npm ci\"] }";
         let read = caches(&table(text)).unwrap();
@@ -206,9 +193,9 @@ mod tests {
         assert!(error("caches.a = { path = \"x\", key = [] }").contains("has no `key`"));
         assert!(
             error("caches.a = { path = \"../x\", key = [\"k\"] }")
-                .contains("../x of cache `a` does not lie in")
+                .contains("../x of cache `a` is not inside a checkout")
         );
-        assert!(error("caches.a = { path = \".git/x\", key = [\"k\"] }").contains("does not lie in"));
+        assert!(error("caches.a = { path = \".git/x\", key = [\"k\"] }").contains("is not inside a checkout"));
         assert!(error("caches.\"a b\" = { path = \"x\", key = [\"k\"] }").contains("can't name a cache"));
         assert!(disk_budget_bytes(&table("disk_budget_mb = 0")).is_err());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Values of the configuration: paths, commands, secrets from files.
+//! Values of the configuration: paths, commands, and secrets from files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use ralph_shared::file;
 
-/// Paths from the root, whatever folder the worker was started in; `~/` is the user's home.
+/// Absolute paths, whatever folder the worker was started in. `~/` is the user's home.
 pub(super) fn absolute(paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
     paths
         .map(|path| {
@@ -26,7 +26,8 @@ pub(super) fn split(whose: &str, command: &str) -> anyhow::Result<Vec<String>> {
     Ok(argv)
 }
 
-/// A value may be `file:PATH`, so that no secret stands in the configuration (SPEC 8): then it is one, whatever its name.
+/// Resolves values. A value may be `file:PATH`, so that the configuration contains no secret (SPEC 8). It
+/// then counts as a secret, whatever its name.
 pub(super) fn values(
     table: BTreeMap<String, String>,
     secrets: &mut Vec<String>,

@@ -1,4 +1,5 @@
-//! Dispatches that change branches: an integration, or what a person or the feature's end asks for.
+//! Dispatches that change branches: an integration, or a git operation requested by a person or the feature's
+//! end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use super::folder;
 use crate::instance::Instance;
 use crate::workspace::Decision;
 
-/// Tries to get an answer on a decision before it is left to whoever resumes it.
+/// How often to request a decision before it is left to the worker that resumes it.
 const DECIDE_TRIES: u32 = 12;
-/// Between two of them.
+/// Pause between two requests.
 const DECIDE_PAUSE: Duration = Duration::from_millis(500);
 
 type End = watch::Receiver<Option<EndReason>>;
@@ -33,7 +34,7 @@ pub(in crate::dispatch) async fn integrate(
     let dispatch = assignment.dispatch;
     let report = instance
         .workspaces
-        .integrate(&folder(dispatch), git, order, asking(instance, dispatch), end)
+        .integrate(&folder(dispatch), git, order, decider(instance, dispatch), end)
         .await;
     Finished::Integration(report)
 }
@@ -50,7 +51,7 @@ pub(in crate::dispatch) async fn operate(
     let dispatch = assignment.dispatch;
     let report = instance
         .workspaces
-        .operate(&folder(dispatch), git, order, asking(instance, dispatch), end)
+        .operate(&folder(dispatch), git, order, decider(instance, dispatch), end)
         .await;
     Finished::Integration(report)
 }
@@ -73,7 +74,7 @@ fn without_repository() -> Finished {
 }
 
 /// Asks the coordinator about each push of a dispatch.
-fn asking(
+fn decider(
     instance: &Arc<Instance>,
     dispatch: DispatchId,
 ) -> impl Fn(Decided) -> futures::future::BoxFuture<'static, Decision> + Send + Sync {
@@ -84,7 +85,8 @@ fn asking(
     }
 }
 
-/// Requests the decision on a push until there is one; out of contact nothing is integrated.
+/// Requests the decision on a push until there is one. Without contact to the coordinator nothing is
+/// integrated.
 async fn request_decision(instance: &Instance, dispatch: DispatchId, decided: &Decided) -> Decision {
     let request = DecideRequest {
         dispatch,

@@ -11,12 +11,9 @@ use ralph_shared::wire::{CONTEXT_DIR, Text};
 
 use crate::coordinator::BrokerConnection;
 
-/// Fetches the texts and lays them below `tree`. What the repository holds there may lead anywhere: nothing outside of the
-/// folder is written.
-///
-/// # Errors
-/// When a text can't be fetched; when something stands in the way of a file.
-pub async fn lay(link: &BrokerConnection, texts: &BTreeMap<String, Text>, tree: &Path) -> anyhow::Result<()> {
+/// Fetches the texts and writes them below `tree`. The repository may contain links there, so nothing outside
+/// the folder is written.
+pub async fn fetch_and_write(link: &BrokerConnection, texts: &BTreeMap<String, Text>, tree: &Path) -> anyhow::Result<()> {
     let mut whole = Vec::new();
     for (name, text) in texts {
         ensure!(is_name(name), "`{name}` can't name a file of a session's context");
@@ -31,7 +28,8 @@ pub async fn lay(link: &BrokerConnection, texts: &BTreeMap<String, Text>, tree: 
         .with_context(|| format!("failed to write the prompt's long texts to {CONTEXT_DIR}"))
 }
 
-/// Whatever lies there under their names goes first: it could be a way to another file, or a pipe that nobody reads.
+/// Removes existing files of these names first: one could be a link to another file, or a pipe without a
+/// reader.
 fn write(tree: &Path, texts: &[(String, String)]) -> std::io::Result<()> {
     let dir = Dir::open_ambient_dir(tree, ambient_authority())?;
     dir.create_dir_all(CONTEXT_DIR)?;
@@ -57,14 +55,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_repository_holds_leads_nowhere() {
+    fn links_in_the_repository_do_not_redirect_context_files() {
         let (tree, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let texts = [("spec.md".to_owned(), "all of it".to_owned())];
         write(tree.path(), &texts).unwrap();
         let written = std::fs::read_to_string(tree.path().join(".ralph/context/spec.md"));
         assert_eq!(written.unwrap(), "all of it");
 
-        // A link to a file of the tree, which is not the worker's to change.
+        // A link to a file of the tree, which the worker must not change.
         let place = tree.path().join(".ralph/context/spec.md");
         std::fs::write(tree.path().join("mine"), "mine").unwrap();
         std::fs::remove_file(&place).unwrap();
@@ -80,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lead_nowhere() {
+    fn names_with_paths_are_refused() {
         for name in ["", ".", "..", ".git", "a/b", "/a", "a\0"] {
             assert!(!is_name(name), "{name:?}");
         }

@@ -43,7 +43,8 @@ pub use crate::dispatch::unpushed::{
 use crate::instance::session_permits::SessionPermit;
 use crate::workspace::{CommitMessage, Workspace};
 
-/// Runs a dispatch and leaves its report in the spool. A panic in it is caught and reported; it ends where this future is dropped.
+/// Runs a dispatch and puts its report into the spool. A panic is caught and reported. Dropping the future
+/// ends the dispatch.
 pub async fn run(instance: &Arc<Instance>, assignment: Assignment, place: Arc<SessionPermit>) {
     let began = Instant::now();
     if let Err(panic) = AssertUnwindSafe(perform(instance, &assignment, began, place))
@@ -66,8 +67,8 @@ async fn perform(
         title = assignment.task_title, "assigned");
     faults::point("session.assigned");
     let (finished, workspace) = match instance.note_live(assignment) {
-        // A restart of the worker would not find its processes.
-        Err(error) => (unnoted(assignment, &error), None),
+        // A restarted worker would not find its processes.
+        Err(error) => (not_recorded(assignment, &error), None),
         Ok(()) => match &assignment.work {
             Work::Session(order) => {
                 let session = Session {
@@ -102,7 +103,6 @@ async fn perform(
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
 }
 
-/// Whether the dispatch's agent started.
 fn start_result(
     instance: &Instance,
     assignment: &Assignment,
@@ -129,7 +129,8 @@ fn report(instance: &Instance, dispatch: DispatchId, took: Duration, finished: F
     }
 }
 
-/// Puts a report into the spool, however long the disk refuses it. It goes in whole, with its text: nobody else has that yet.
+/// Puts a report into the spool and retries until the disk accepts it. The report is complete, with its text,
+/// since no other copy exists.
 async fn spool(instance: &Instance, report: &Report) {
     loop {
         match instance.spool.put(report) {
@@ -145,14 +146,14 @@ async fn spool(instance: &Instance, report: &Report) {
     }
 }
 
-/// A dispatch that was not begun, since it could not be noted on the disk.
-fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
-    let message = format!("the worker can't note what it runs: {error:#}; is its disk full?");
+/// The end of a dispatch that never began because it could not be noted on the disk.
+fn not_recorded(assignment: &Assignment, error: &anyhow::Error) -> Finished {
+    let message = format!("the worker can't record the dispatch: {error:#}; is its disk full?");
     tracing::error!(dispatch = %assignment.dispatch, message);
     failed(&assignment.work, message, true)
 }
 
-/// The end of a dispatch that failed here, without anything of it being known.
+/// The end of a dispatch that failed here, without further facts.
 fn failed(work: &Work, message: String, away: bool) -> Finished {
     match work {
         Work::Session(_) => unstarted(Ended::Workspace { message, away }, Snapshot::default()),
@@ -167,7 +168,7 @@ fn failed(work: &Work, message: String, away: bool) -> Finished {
     }
 }
 
-/// A session of which nothing is known but how it ended and what lies in its folder.
+/// A session report with only the end and a snapshot.
 fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
     Finished::Session(Box::new(SessionReport {
         snapshot,
@@ -175,9 +176,9 @@ fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
     }))
 }
 
-/// What a session said, with what became of its work.
-fn with_snapshot(said: Finished, snapshot: Snapshot) -> Finished {
-    match said {
+/// Adds the snapshot to a session's report.
+fn with_snapshot(finished: Finished, snapshot: Snapshot) -> Finished {
+    match finished {
         Finished::Session(mut session) => {
             session.snapshot = snapshot;
             Finished::Session(session)
@@ -186,18 +187,18 @@ fn with_snapshot(said: Finished, snapshot: Snapshot) -> Finished {
     }
 }
 
-/// Commits and pushes what a session left, and waits for a server that is away, as long as that is worth it.
-async fn keep_work(
+/// Commits and pushes a session's changes. Waits for an unreachable server as long as that is worth it.
+async fn push_work(
     instance: &Instance,
     workspace: &Workspace,
     message: &CommitMessage,
-    told: &mut watch::Receiver<Option<EndReason>>,
+    end: &mut watch::Receiver<Option<EndReason>>,
 ) -> Snapshot {
     let mut budget = RetryBudget::new();
     let time_is_up = retry_budget::time_is_up(instance.ending.clone()).boxed().shared();
     let finish = async || workspace.finish_within(message, time_is_up.clone()).await;
     let mut snapshot = finish().await;
-    while workspace.is_away() && budget.after_work(told).await {
+    while workspace.is_away() && budget.after_work(end).await {
         snapshot = finish().await;
     }
     snapshot
@@ -220,14 +221,14 @@ async fn request_check(
     }
 }
 
-/// A dispatch's folder; its whole id, since two workers may share a data folder's parent.
+/// Name of a dispatch's folder: its full id, since two workers may share a data folder's parent.
 fn folder(dispatch: DispatchId) -> String {
     dispatch.0.to_string()
 }
 
 /// The message of the attempt's commit, made from its journal.
-fn commit_message(assignment: &Assignment, said: &Finished) -> CommitMessage {
-    let text = match said {
+fn commit_message(assignment: &Assignment, finished: &Finished) -> CommitMessage {
+    let text = match finished {
         Finished::Session(session) => match &session.text {
             Text::Inline(text) => text.as_str(),
             Text::Parts { .. } => "",

@@ -1,7 +1,7 @@
-//! What leaves the worker in a report: without secrets, and small enough for a message.
+//! Content of a report that leaves the worker: without secrets, and small enough for a message.
 //!
-//! A session's own words are redacted as they come ([`crate::session`]); here goes the rest: what git, setup and gate said,
-//! whose output may be anything.
+//! A session's own text is redacted as it arrives ([`crate::session`]). This module redacts the rest: output
+//! of git, setup and gate, which may contain anything.
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -15,23 +15,21 @@ use serde_json::Value;
 use crate::instance::Instance;
 use crate::session::Redactor;
 
-/// Room for everything in a report but its text, at first. Bytes, before they are written as JSON.
+/// Room for a report without its text, at first. Bytes before JSON encoding.
 const REPORT_BYTES: usize = 400 * 1024;
-/// The same at last. JSON writes one byte as six at most.
+/// Least room for a report without its text. JSON writes one byte as at most six.
 const LEAST_REPORT_BYTES: usize = 16 * 1024;
 
 /// Longest name, version or model of an agent. Bytes.
 const NAME_BYTES: usize = 1_000;
 
-/// The message that a spooled report becomes: a long text goes in parts, and what is too large for a message is cut.
-///
-/// # Errors
-/// When it can't be read, or a part of its text not be put.
+/// Converts a spooled report to a message: a long text is stored in parts, and large fields are cut.
 pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Bytes> {
     let read = by_length(spooled.len(), || serde_json::from_slice(spooled));
     let mut report: Report = match read {
         Ok(report) => report,
-        // Another release spooled it: whoever reads it judges it. Kept here it would hold its task as long as this worker lives.
+        // Another release spooled it, so its reader has to judge it. If it stayed here, it would hold its
+        // task for the whole life of this worker.
         Err(_) if spooled.len() <= instance.broker.most_bytes() => {
             return Ok(with_incarnation(
                 &instance.config.name,
@@ -41,14 +39,15 @@ pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Byte
         }
         Err(error) => return Err(error).context("failed to read a spooled report"),
     };
-    // Coordinators hear the instance that has the worker's name: what an earlier one left is this one's to tell.
+    // Coordinators only accept reports from the current instance of a worker, so this one sends the earlier
+    // one's reports as its own.
     if report.worker == instance.config.name {
         report.incarnation = instance.incarnation;
     }
     if let Finished::Session(session) = &mut report.finished
         && let Text::Inline(text) = &mut session.text
     {
-        // Where a run's limit lets a session say more. Its end tells what came of it.
+        // A run's limit may allow a longer text. Its end tells the outcome.
         session.text_truncated |= text.len() > MAX_TEXT_BYTES;
         cut_front(text, MAX_TEXT_BYTES);
         session.text = instance.broker.put_text(std::mem::take(text)).await?;
@@ -65,7 +64,7 @@ pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Byte
     }
 }
 
-/// A worker's report that can't be read here, with this instance's incarnation.
+/// Sets this instance's incarnation in a worker's unreadable report.
 fn with_incarnation(worker: &str, incarnation: Incarnation, spooled: &[u8]) -> Bytes {
     match serde_json::from_slice::<Value>(spooled) {
         Ok(mut report) if report["worker"] == worker => {
@@ -76,7 +75,7 @@ fn with_incarnation(worker: &str, incarnation: Incarnation, spooled: &[u8]) -> B
     }
 }
 
-/// Cuts what could make a report too large for a message.
+/// Cuts fields that could make a report too large for a message.
 fn bound(report: &mut Report, room: usize) {
     let session = match &mut report.finished {
         Finished::Session(session) => session,
@@ -140,7 +139,7 @@ fn bound_orphans(strays: &mut Vec<OrphanRef>, room: usize) {
     });
 }
 
-/// Keeps the beginning of a diff, and the gravest of what was found in tests.
+/// Cuts a diff at its end, and drops the least severe findings in tests.
 fn shorten(change: &mut Change, room: usize) {
     if change.diff.len() > room / 8 {
         cut(&mut change.diff, room / 8);
@@ -169,14 +168,15 @@ fn cut(text: &mut String, bytes: usize) {
     }
 }
 
-/// Of a command's output, or a session's text, the end says most.
+/// Cuts the beginning: the end of a command's output or a session's text matters most.
 fn cut_front(text: &mut String, bytes: usize) {
     if text.len() > bytes {
         text.drain(..text.ceil_char_boundary(text.len() - bytes));
     }
 }
 
-/// A session's texts. They were redacted as they came, with the secrets of that time; a login may have got others since.
+/// A session's texts. They were redacted on arrival with the secrets known then; a login may have new ones
+/// since.
 fn session_texts(session: &mut SessionReport) -> impl Iterator<Item = &mut String> {
     let text = match &mut session.text {
         Text::Inline(text) => Some(text),
@@ -192,7 +192,7 @@ fn session_texts(session: &mut SessionReport) -> impl Iterator<Item = &mut Strin
     single.into_iter().flatten().chain(several)
 }
 
-/// Takes secrets out of what ended.
+/// Removes secrets from a dispatch's result.
 pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
     match &mut finished {
         Finished::Session(session) => {
@@ -220,7 +220,7 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
             let change = session.snapshot.change.take();
             session.snapshot.change = change.map(|change| redactor.change(change));
         }
-        // However it ended, its words stand in strings, and ids and commits hold nothing secret.
+        // All texts of an integration are JSON strings, and ids and commits are never secret.
         Finished::Integration(_) => {
             let bare = serde_json::to_value(&finished).map(|mut value| {
                 redactor.json(&mut value);
@@ -240,24 +240,24 @@ mod tests {
     use ralph_shared::wire::{IntegrationEnd, TestChange, TestChangeKind};
 
     #[test]
-    fn what_an_earlier_life_left_is_told_by_this_one() {
+    fn an_earlier_instances_report_gets_the_current_incarnation() {
         let (earlier, now) = (Incarnation::new(), Incarnation::new());
         let spooled = format!(
             r#"{{"v":99,"worker":"w","incarnation":"{}","later":1}}"#,
             earlier.0
         );
-        let told: Value = serde_json::from_slice(&with_incarnation("w", now, spooled.as_bytes())).unwrap();
+        let sent: Value = serde_json::from_slice(&with_incarnation("w", now, spooled.as_bytes())).unwrap();
         assert_eq!(
-            told,
+            sent,
             serde_json::json!({"v": 99, "worker": "w", "incarnation": now, "later": 1})
         );
-        // Under the name that it had then, only the earlier instance is known.
+        // An earlier report under another name keeps its incarnation: only that one is known.
         assert_eq!(with_incarnation("x", now, spooled.as_bytes()), spooled.as_bytes());
         assert_eq!(with_incarnation("w", now, b"no report"), &b"no report"[..]);
     }
 
     #[test]
-    fn of_a_change_the_beginning_and_the_gravest_are_told() {
+    fn a_long_change_keeps_its_beginning_and_first_findings() {
         let test = |path: &str| TestChange {
             path: path.to_owned(),
             kind: TestChangeKind::FileDeleted,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_session_said_is_told_without_secrets() {
+    fn a_sessions_report_contains_no_secrets() {
         let redactor = Redactor::new(["hunter2-hunter2".to_owned()]);
         let words = || "it is hunter2-hunter2".to_owned();
         let finished = Finished::Session(Box::new(SessionReport {
@@ -290,30 +290,30 @@ mod tests {
             questions: vec![words()],
             ..SessionReport::new(Ended::Protocol { message: words() })
         }));
-        let Finished::Session(mut told) = redacted(&redactor, finished) else {
+        let Finished::Session(mut report) = redacted(&redactor, finished) else {
             panic!("another kind of end");
         };
-        assert_eq!(session_texts(&mut told).count(), 7);
+        assert_eq!(session_texts(&mut report).count(), 7);
         assert!(
-            session_texts(&mut told).all(|words| words == "it is [redacted]"),
-            "{told:?}"
+            session_texts(&mut report).all(|words| words == "it is [redacted]"),
+            "{report:?}"
         );
-        let told = serde_json::to_string(&told).unwrap();
-        assert!(!told.contains("hunter2"), "{told}");
+        let json = serde_json::to_string(&report).unwrap();
+        assert!(!json.contains("hunter2"), "{json}");
     }
 
     #[test]
-    fn what_a_gate_printed_is_told_without_secrets() {
+    fn a_gates_output_contains_no_secrets() {
         let redactor = Redactor::new(["hunter2-hunter2".to_owned()]);
         let end = IntegrationEnd::GateFailed {
             command: "make test".to_owned(),
             output: "PASSWORD=hunter2-hunter2\nfailed".to_owned(),
         };
         let finished = Finished::Integration(end.into());
-        let Finished::Integration(told) = redacted(&redactor, finished) else {
+        let Finished::Integration(report) = redacted(&redactor, finished) else {
             panic!("another kind of end");
         };
-        let IntegrationEnd::GateFailed { command, output } = told.end else {
+        let IntegrationEnd::GateFailed { command, output } = report.end else {
             panic!("another end");
         };
         assert_eq!(

@@ -1,4 +1,5 @@
-//! A fault of the worker itself in the middle of a dispatch: it costs that attempt, never the slot, and holds nothing.
+//! A panic of the worker in the middle of a dispatch. It costs that attempt but never the slot, and no lease
+//! stays held.
 
 use std::any::Any;
 use std::sync::atomic::Ordering;
@@ -11,8 +12,8 @@ use crate::dispatch::unpushed::redactor;
 use crate::instance::Instance;
 use crate::{dispatch::outgoing, session};
 
-/// Reports a dispatch that panicked as an error of its attempt, and lets go of it. What its session left is pushed by the one who
-/// looks for such work. A panic behind the report changes nothing of that.
+/// Reports a dispatch that panicked as an error of its attempt, and releases it. The loop for unpushed work
+/// pushes its session's changes. If the panic came after the report, the report stays as it is.
 pub(in crate::dispatch) async fn report_panicked(
     instance: &Instance,
     assignment: &Assignment,
@@ -22,12 +23,12 @@ pub(in crate::dispatch) async fn report_panicked(
     let dispatch = assignment.dispatch;
     let message = format!("the worker failed: {}", words(&*panic));
     drop(panic);
-    tracing::error!(%dispatch, task = %assignment.task, message, "a dispatch panicked; its slot goes on");
-    // Its session may not have come to end what it began.
+    tracing::error!(%dispatch, task = %assignment.task, message, "a dispatch panicked; its slot continues");
+    // The session may not have ended its own processes.
     let mark = dispatch.0.to_string();
     let killed = tokio::task::spawn_blocking(move || session::kill_leftovers(&mark)).await;
     if !matches!(killed, Ok(0)) {
-        tracing::warn!(%dispatch, ?killed, "ended what a dispatch that panicked left running");
+        tracing::warn!(%dispatch, ?killed, "ended leftover processes of a dispatch that panicked");
     }
     let is_reported = !instance.is_running(dispatch) || instance.spool.dispatches().contains(&dispatch);
     if !is_reported {
@@ -39,10 +40,10 @@ pub(in crate::dispatch) async fn report_panicked(
     instance.forget(dispatch);
 }
 
-/// How it ended, with what its session said and used as far as it had come to its own end.
+/// The end of the dispatch, with its session's output and usage if the session had ended.
 fn finished(instance: &Instance, assignment: &Assignment, message: String) -> Finished {
-    let said = instance.outputs.of(assignment.dispatch).map(|said| said.finished);
-    match (&assignment.work, said) {
+    let output = instance.outputs.of(assignment.dispatch).map(|output| output.finished);
+    match (&assignment.work, output) {
         (Work::Session(_), Some(Finished::Session(mut session))) => {
             session.ended = Ended::Workspace { message, away: false };
             Finished::Session(session)
@@ -51,7 +52,6 @@ fn finished(instance: &Instance, assignment: &Assignment, message: String) -> Fi
     }
 }
 
-/// What a panic says.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let fixed = panic.downcast_ref::<&str>().copied();
     fixed
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_in_its_own_words() {
+    fn a_panics_message_is_reported() {
         let check = |panics: &dyn Fn(), expected| {
             let panic = catch_unwind(AssertUnwindSafe(panics)).unwrap_err();
             assert_eq!(words(&*panic), expected);

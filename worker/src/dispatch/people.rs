@@ -1,4 +1,4 @@
-//! The people of a dispatch's session, whom its coordinator reaches.
+//! The people of a dispatch's session, reached through its coordinator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,26 +15,25 @@ use uuid::Uuid;
 use crate::instance::Instance;
 use crate::session::{NOBODY, People, Reach, Reply, TurnOutcome};
 
-/// Pause between tries to ask.
+/// Pause between tries to send a question.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The people of a session; `None` for kinds that ask nobody.
+/// The people of a session. `None` for kinds that may not ask.
 pub fn people(instance: &Arc<Instance>, assignment: &Assignment) -> Option<People> {
     let (kind, task, dispatch) = (assignment.kind, assignment.task, assignment.dispatch);
     if !SigilName::Question.is_allowed_for(kind) {
         return None;
     }
-    let said = instance.audience.begin(dispatch);
+    let messages = instance.audience.begin(dispatch);
     let reach = Coordinator {
         instance: Arc::clone(instance),
         dispatch,
         kind,
         task,
     };
-    Some(People::new(reach, said))
+    Some(People::new(reach, messages))
 }
 
-/// The people whom a dispatch's coordinator reaches.
 struct Coordinator {
     instance: Arc<Instance>,
     dispatch: DispatchId,
@@ -56,7 +55,7 @@ impl Reach for Coordinator {
     }
 }
 
-/// What a turn's text leaves to be done.
+/// How a session continues after a turn's text.
 fn turn(kind: SessionKind, task: TaskId, text: &str) -> TurnOutcome {
     let context = sigil::Context {
         kind,
@@ -76,7 +75,7 @@ fn turn(kind: SessionKind, task: TaskId, text: &str) -> TurnOutcome {
     })
 }
 
-/// Asks until a coordinator answers, and waits for a person as long as it says.
+/// Sends the question until a coordinator answers, then waits for a person as long as the coordinator says.
 async fn ask(instance: Arc<Instance>, dispatch: DispatchId, question: Question) -> Reply {
     let id = Uuid::now_v7();
     let answer = instance.audience.answer(dispatch, id);
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_that_leaves_its_session_open_may_ask() {
+    fn a_turn_without_a_final_sigil_may_ask_a_question() {
         let task = TaskId::new();
         let check = |kind, text: &str, expected: Option<Option<&str>>| {
             let expected = match expected {

@@ -1,5 +1,6 @@
-//! Transcripts on this machine's disk, from their first entry until a coordinator keeps them. The broker forgets them when its store is
-//! wiped or full, and takes none while it is away: what isn't kept by then is sent again.
+//! Transcripts on this machine's disk, from their first entry until a coordinator stores them. The broker
+//! loses them when its store is wiped or full, and accepts none while it is down. Transcripts not stored by
+//! then are sent again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -15,9 +16,9 @@ use ralph_shared::wire::{RetainedTranscript, TranscriptBatch};
 
 use crate::spool::Publications;
 
-/// So many are named in one heartbeat.
+/// Most transcripts named in one heartbeat.
 const NAMED: usize = 100;
-/// All of them take no more than this; beyond it the oldest go. Bytes.
+/// Most bytes of all transcripts. Above that the oldest are deleted.
 const MOST_BYTES: u64 = 512 * 1024 * 1024;
 
 /// The transcripts of one data folder.
@@ -31,18 +32,14 @@ pub struct Transcripts {
 struct RetainedFile {
     entries: u64,
     bytes: u64,
-    /// Its session is over.
     ended: bool,
-    /// How often it was named in heartbeats.
+    /// How often it was named in heartbeats, so that all get their turn.
     named: u64,
     sent: Publications,
 }
 
 impl Transcripts {
-    /// Opens the folder with what an earlier instance left in it.
-    ///
-    /// # Errors
-    /// When the folder can't be made or read.
+    /// Opens the folder with an earlier instance's transcripts.
     pub fn open(dir: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&dir).with_context(|| format!("failed to make {}", dir.display()))?;
         let entries = fs::read_dir(&dir).with_context(|| format!("failed to read {}", dir.display()))?;
@@ -75,10 +72,6 @@ impl Transcripts {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds part of a transcript.
-    ///
-    /// # Errors
-    /// When the disk doesn't take it.
     pub fn append(&self, batch: &TranscriptBatch) -> anyhow::Result<()> {
         let path = self.path(batch.dispatch);
         let mut line = serde_json::to_vec(batch)?;
@@ -95,7 +88,7 @@ impl Transcripts {
         Ok(())
     }
 
-    /// A session is over. With `missed` the broker lacks something of it.
+    /// Marks a session as over. `missed` means that the broker lacks part of its transcript.
     pub fn end(&self, dispatch: DispatchId, missed: bool) {
         if let Some(one) = self.lock().get_mut(&dispatch) {
             one.ended = true;
@@ -121,7 +114,8 @@ impl Transcripts {
         named.collect()
     }
 
-    /// Transcripts to send again: those that nobody keeps after `again`, which grows with each time.
+    /// Transcripts to send again: ended ones that no coordinator has stored after `again`, a pause that grows
+    /// each time.
     pub fn due(&self, now: Instant, again: Duration) -> Vec<DispatchId> {
         let kept = self.lock();
         let due = kept
@@ -130,7 +124,7 @@ impl Transcripts {
         due.map(|(dispatch, _)| *dispatch).collect()
     }
 
-    /// A transcript, in the parts in which it was sent first. A part that was cut by a crash is left out.
+    /// A transcript's parts as first sent. A part cut by a crash is left out.
     pub fn batches(&self, dispatch: DispatchId) -> Vec<TranscriptBatch> {
         at_length(|| {
             let Ok(file) = fs::File::open(self.path(dispatch)) else {
@@ -143,14 +137,14 @@ impl Transcripts {
         })
     }
 
-    /// Notes that the broker has all of it.
+    /// Records that the broker has the whole transcript.
     pub fn sent(&self, dispatch: DispatchId) {
         if let Some(one) = self.lock().get_mut(&dispatch) {
             one.sent.note(Instant::now());
         }
     }
 
-    /// Forgets what a coordinator keeps.
+    /// Deletes transcripts that a coordinator stores.
     pub fn forget(&self, dispatches: &[DispatchId]) {
         for dispatch in dispatches {
             self.lock().remove(dispatch);
@@ -158,7 +152,7 @@ impl Transcripts {
         }
     }
 
-    /// Forgets the oldest ones when all take too much: their ids begin with the time.
+    /// Deletes the oldest transcripts while all take too much space. Their ids begin with the time.
     fn make_room(&self) {
         loop {
             let oldest = {
@@ -171,7 +165,7 @@ impl Transcripts {
                 ended.next().map(|(dispatch, _)| *dispatch)
             };
             let Some(dispatch) = oldest else { return };
-            tracing::warn!(%dispatch, "too many transcripts wait to be kept; the oldest is given up");
+            tracing::warn!(%dispatch, "too many transcripts wait to be stored; the oldest is deleted");
             self.forget(&[dispatch]);
         }
     }
@@ -198,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_is_sent_again_until_it_is_kept_also_by_a_later_life() {
+    fn a_transcript_is_resent_until_stored_even_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("transcripts");
         let dispatch = DispatchId::new();

@@ -1,5 +1,5 @@
-//! Waits for a server that is away, with the dispatch still leased: nobody begins the task again without what it made, and
-//! what was away for a while costs nobody an attempt.
+//! Waits for an unreachable server while the dispatch is still leased. Nobody then starts the task again
+//! without its work, and a short outage costs no attempt.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 /// Longest wait for a server while a dispatch holds its slot.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
-/// The same once the dispatch is to end: a drain has its own bound.
+/// Longest wait once the dispatch must end: a drain has its own bound.
 const LONGEST_ENDING: Duration = Duration::from_secs(60);
-/// And once its worker's drain is over: `up` ends workers a minute after that, and what a session said must be kept before.
+/// Longest wait after the worker's drain: `up` ends workers a minute after that, and a session's output must
+/// be stored before.
 const LONGEST_DRAINED: Duration = Duration::from_secs(40);
-/// The first pause; each further one is twice as long.
+/// The first pause. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The remaining retries of one step.
@@ -33,7 +33,7 @@ impl RetryBudget {
         }
     }
 
-    /// Waits before another try to begin; `false` when it took too long, or the dispatch is to end.
+    /// Waits before another try to begin. Returns `false` when it took too long or the dispatch must end.
     pub(in crate::dispatch) async fn before_work(
         &mut self,
         end: &mut watch::Receiver<Option<EndReason>>,
@@ -48,16 +48,16 @@ impl RetryBudget {
         }
     }
 
-    /// Waits before another try to keep what a session made, also of one that was told to end; `false` when it took too
-    /// long, or nobody wants it any more.
+    /// Waits before another try to push a session's work, even if the session must end. Returns `false` when
+    /// it took too long or nobody wants the work any more.
     pub(in crate::dispatch) async fn after_work(
         &mut self,
         end: &mut watch::Receiver<Option<EndReason>>,
     ) -> bool {
-        let told = *end.borrow();
-        let longest = match told {
+        let reason = *end.borrow();
+        let longest = match reason {
             None => LONGEST,
-            // Nobody waits for it, and this worker may not push for much longer.
+            // Nobody waits for the work, and this worker may soon lose the right to push.
             Some(EndReason::Fenced | EndReason::OutOfContact) => return false,
             Some(EndReason::Drain) => LONGEST_DRAINED,
             Some(_) => LONGEST_ENDING,
@@ -67,7 +67,7 @@ impl RetryBudget {
         };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            _ = end.changed(), if told.is_none() => {}
+            _ = end.changed(), if reason.is_none() => {}
         }
         true
     }
@@ -80,7 +80,7 @@ impl RetryBudget {
     }
 }
 
-/// Completes when a worker whose drain is over has tried to push for as long as it may: what hangs is cut off then.
+/// Completes when a drained worker has used all its time for pushes. A push that hangs is then cut off.
 pub(in crate::dispatch) async fn time_is_up(ending: CancellationToken) {
     ending.cancelled().await;
     tokio::time::sleep(LONGEST_DRAINED).await;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_told_to_end_begins_nothing_and_keeps_little_longer() {
+    async fn an_ended_dispatch_does_not_begin_and_a_fenced_one_does_not_push() {
         let (sender, mut end) = watch::channel(Some(EndReason::Interrupted));
         assert!(!RetryBudget::new().before_work(&mut end).await);
         sender.send_replace(Some(EndReason::Fenced));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_try_that_hangs_is_given_up_once_the_drain_is_over() {
+    async fn a_push_that_hangs_is_cut_off_after_the_drain() {
         let ending = CancellationToken::new();
         let waits = tokio::time::timeout(LONGEST, time_is_up(ending.clone())).await;
         assert!(waits.is_err(), "the worker has time");

@@ -1,4 +1,4 @@
-//! A session's dispatch: its workspace is made, its agent runs, its work is kept.
+//! A session's dispatch: create its workspace, run its agent, push its work.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::retry_budget::RetryBudget;
 use super::transcript::publish;
 use super::{
-    commit_message, context_files, folder, keep_work, outgoing, people, report, request_check, toolbox,
+    commit_message, context_files, folder, push_work, outgoing, people, report, request_check, toolbox,
     unstarted, with_snapshot,
 };
 use crate::config::DEFAULT_AGENT;
@@ -33,19 +33,18 @@ use crate::workspace::{Workspace, WorkspaceError};
 /// How long a session's report waits for its transcript.
 const PUBLISH: Duration = Duration::from_secs(30);
 
-/// The dispatch of one session.
 pub(super) struct Session<'a> {
     pub instance: &'a Arc<Instance>,
     pub assignment: &'a Assignment,
     pub order: &'a SessionOrder,
-    /// Why it has to end, once it has to.
+    /// The reason to end, once there is one.
     pub end: watch::Receiver<Option<EndReason>>,
 }
 
-/// A session that could not begin.
+/// Why a session did not begin.
 enum NotBegun {
     Failed(Ended),
-    /// Its task landed before.
+    /// Its task had landed already.
     Landed(IntegrationEnd),
 }
 
@@ -59,7 +58,8 @@ impl From<NotBegun> for Finished {
 }
 
 impl Session<'_> {
-    /// Gives the workspace too when everything in it is pushed, to be removed after the report is spooled.
+    /// Runs the dispatch. Also returns the workspace if all its work is pushed; it is removed after the
+    /// report is spooled.
     pub async fn run(self, began: Instant, permit: Arc<SessionPermit>) -> (Finished, Option<Workspace>) {
         let (agent, prompt) = match self.agent_and_prompt().await {
             Ok(both) => both,
@@ -72,10 +72,10 @@ impl Session<'_> {
         if let Err(ended) = self.set_up(&workspace).await {
             return (NotBegun::Failed(ended).into(), Some(workspace));
         }
-        let prompt = self.renewed(&workspace, prompt).await;
+        let prompt = self.renewed_prompt(&workspace, prompt).await;
         let (instance, dispatch) = (self.instance, self.assignment.dispatch);
-        // Without them the prompt still says the most of it.
-        if let Err(error) = context_files::lay(&instance.broker, &self.order.context, workspace.path()).await
+        // Without these files the prompt still contains the most important part.
+        if let Err(error) = context_files::fetch_and_write(&instance.broker, &self.order.context, workspace.path()).await
         {
             tracing::warn!(%dispatch, error = format!("{error:#}"), "a session lacks long texts");
         }
@@ -92,19 +92,20 @@ impl Session<'_> {
         let spec = self.spec(agent, &workspace, prompt, permit);
         let mut ended = self.converse(spec, key, sender).await;
         faults::point("session.ended");
-        self.look_after(&workspace, &mut ended).await;
+        self.apply_end(&workspace, &mut ended).await;
         ended.agent.account = account;
-        // With the login's own secrets, which an agent may have put into a file; it may have refreshed them meanwhile.
+        // Redacts with the login's secrets too: the agent may have written them to a file, and may have
+        // refreshed the login.
         let bare = |finished| outgoing::redacted(&redactor.with(session::login_secrets(&logins)), finished);
-        let said = bare(Finished::Session(Box::new(report_of(ended))));
-        let said = report(instance, dispatch, began.elapsed(), said);
-        self.note(&said);
-        let message = commit_message(self.assignment, &said.finished);
-        let snapshot = keep_work(instance, &workspace, &message, &mut self.end.clone()).await;
+        let output = bare(Finished::Session(Box::new(report_of(ended))));
+        let output = report(instance, dispatch, began.elapsed(), output);
+        self.note(&output);
+        let message = commit_message(self.assignment, &output.finished);
+        let snapshot = push_work(instance, &workspace, &message, &mut self.end.clone()).await;
         self.end_transcript(publisher).await;
         let is_pushed = snapshot.is_pushed();
         self.note_pushed(is_pushed);
-        let finished = with_snapshot(said.finished, snapshot);
+        let finished = with_snapshot(output.finished, snapshot);
         (bare(finished), is_pushed.then_some(workspace))
     }
 
@@ -129,7 +130,7 @@ impl Session<'_> {
         }
     }
 
-    /// Makes its workspace, and waits for a server that is away, as long as that is worth it.
+    /// Creates the workspace. Waits for an unreachable server as long as that is worth it.
     async fn make_workspace(&self) -> Result<Workspace, NotBegun> {
         let (workspaces, dispatch) = (&self.instance.workspaces, self.assignment.dispatch);
         let (name, order) = (folder(dispatch), &self.assignment.workspace);
@@ -149,11 +150,12 @@ impl Session<'_> {
                 }
             }
         };
-        // A folder may be another session's for hours, and a large repository is fetched for long; git ends with the try.
-        match self.unless_told(make).await.map_err(NotBegun::Failed)? {
+        // Another session may use a folder for hours, and a large repository is fetched for long. Dropping
+        // the try ends git.
+        match self.unless_ended(make).await.map_err(NotBegun::Failed)? {
             Ok(workspace) => Ok(workspace),
             Err(WorkspaceError::Landed { commit, empty }) => {
-                tracing::info!(%dispatch, commit, "its task landed before; nothing is left to do");
+                tracing::info!(%dispatch, commit, "its task has already landed; there is nothing to do");
                 Err(NotBegun::Landed(IntegrationEnd::Merged { commit, empty }))
             }
             Err(error) => Err(NotBegun::Failed(failed(&error))),
@@ -163,23 +165,23 @@ impl Session<'_> {
     /// Runs the commands that prepare a checkout, which may take half an hour.
     async fn set_up(&self, workspace: &Workspace) -> Result<(), Ended> {
         let settings = self.instance.workspaces.settings();
-        let done = self.unless_told(workspace.set_up(settings)).await?;
+        let done = self.unless_ended(workspace.set_up(settings)).await?;
         done.map_err(|error| failed(&error))
     }
 
-    async fn unless_told<T>(&self, work: impl Future<Output = T>) -> Result<T, Ended> {
+    async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Result<T, Ended> {
         let mut end = self.end.clone();
         tokio::select! {
             biased;
-            told = end.wait_for(Option::is_some) => {
-                let reason = told.ok().and_then(|reason| *reason).unwrap_or(EndReason::OutOfContact);
+            reason = end.wait_for(Option::is_some) => {
+                let reason = reason.ok().and_then(|reason| *reason).unwrap_or(EndReason::OutOfContact);
                 Err(Ended::Told { reason })
             }
             done = work => Ok(done),
         }
     }
 
-    /// Runs the agent, with the tools that it is offered.
+    /// Runs the agent with its session's tools.
     async fn converse(
         &self,
         mut spec: SessionSpec,
@@ -210,14 +212,14 @@ impl Session<'_> {
             never = request_budget(instance, &allowance) => match never {},
         };
         allowance.close();
-        // The transcript ends once nobody can write into it, the tools neither.
+        // The transcript ends once nobody can write to it, including the tools.
         drop(tools);
         ended
     }
 
-    /// Does what the end of a session asks for in its workspace, before its work is looked at.
-    async fn look_after(&self, workspace: &Workspace, ended: &mut SessionEnd) {
-        // Only a verdict can be void: how else it ended says who is to blame.
+    /// Applies the session's end to its workspace before its work is committed.
+    async fn apply_end(&self, workspace: &Workspace, ended: &mut SessionEnd) {
+        // Only a verdict can be void. Any other end already says who is to blame.
         if self.assignment.kind == SessionKind::Verify && ended.ended.is_in_order() {
             match workspace.changed_tracked_files().await {
                 Ok(changed) if changed.is_empty() => {}
@@ -226,7 +228,7 @@ impl Session<'_> {
                     ended.ended = Ended::Protocol { message };
                 }
                 Err(error) => {
-                    let message = format!("it isn't known whether the verifier changed files: {error}");
+                    let message = format!("failed to check whether the verifier changed files: {error}");
                     ended.ended = Ended::Workspace { message, away: true };
                 }
             }
@@ -237,22 +239,23 @@ impl Session<'_> {
             } => {
                 let reserve = self.instance.config.machine.sandbox.resources.disk_reserve_bytes;
                 let removed = workspace.make_room(reserve).await;
-                tracing::warn!(dispatch = %self.assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
+                tracing::warn!(dispatch = %self.assignment.dispatch, ?removed, "a session filled the disk: untracked files of it are removed");
             }
             Ended::Unavailable { .. } => workspace.push_nothing_empty(),
             _ => {}
         }
     }
 
-    /// Without the note it is lost only if this worker dies before the report is spooled.
-    fn note(&self, said: &Report) {
-        if let Err(error) = self.instance.outputs.note(said) {
-            tracing::warn!(dispatch = %said.dispatch, error = format!("{error:#}"), "what a session said can't be noted");
+    /// Records the output on disk. Without this record it is lost only if the worker dies before the report
+    /// is spooled.
+    fn note(&self, report: &Report) {
+        if let Err(error) = self.instance.outputs.note(report) {
+            tracing::warn!(dispatch = %report.dispatch, error = format!("{error:#}"), "a session's output can't be recorded");
         }
         faults::point("session.said");
     }
 
-    /// What the session did is safe; its transcript must not hold it up for long.
+    /// The session's work is safe, so its transcript must not delay it for long.
     async fn end_transcript(&self, mut publisher: JoinHandle<()>) {
         let dispatch = self.assignment.dispatch;
         match tokio::time::timeout(PUBLISH, &mut publisher).await {
@@ -270,20 +273,20 @@ impl Session<'_> {
         let instance = self.instance;
         match is_pushed {
             false => instance.unpushed.store(true, Ordering::Relaxed),
-            // What refused or was away takes the others too, perhaps.
+            // A server that was down or refused may accept the other pushes now too.
             true if instance.unpushed.swap(false, Ordering::Relaxed) => instance.push_now.notify_one(),
             true => {}
         }
     }
 
-    /// Tells the coordinator what it doesn't know of the commit that the session starts from, and gets another prompt where that
-    /// matters. Without an answer the session begins with the one that it has.
-    async fn renewed(&self, workspace: &Workspace, prompt: String) -> String {
+    /// Sends the coordinator new facts about the session's start commit. Returns another prompt if those
+    /// matter. Without an answer the session uses the prompt it has.
+    async fn renewed_prompt(&self, workspace: &Workspace, prompt: String) -> String {
         let (instance, dispatch) = (self.instance, self.assignment.dispatch);
         let Some(wanted) = &self.order.survey else {
             return prompt;
         };
-        let told = async {
+        let renewed = async {
             let Some(mut survey) = workspace.scan_repository(wanted).await? else {
                 return Ok(None);
             };
@@ -304,10 +307,10 @@ impl Session<'_> {
                 CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
             }
         };
-        match told.await {
-            Ok(renewed) => renewed.unwrap_or(prompt),
+        match renewed.await {
+            Ok(other) => other.unwrap_or(prompt),
             Err(error) => {
-                tracing::warn!(%dispatch, error = format!("{error:#}"), "what the branch holds could not be told; the prompt stays");
+                tracing::warn!(%dispatch, error = format!("{error:#}"), "failed to send facts about the branch; the prompt stays");
                 prompt
             }
         }
@@ -374,8 +377,8 @@ impl Session<'_> {
         }
     }
 
-    /// Asks the coordinator whether the agent's task graph can be used, where the session's kind may send one. Without an answer the
-    /// session is reported as it is.
+    /// Asks the coordinator whether it accepts the agent's task graph, if this session kind may send one.
+    /// Without an answer the session is reported unchanged.
     fn graph_check(&self) -> Option<Check> {
         let kind = self.assignment.kind;
         if !matches!(kind, SessionKind::Build | SessionKind::Work | SessionKind::Review) {
@@ -408,7 +411,7 @@ async fn request_budget(instance: &Instance, allowance: &Allowance) -> Infallibl
     }
 }
 
-/// What a session is reported with, before anything is known of its work.
+/// The report of a session before its work is committed.
 fn report_of(end: SessionEnd) -> SessionReport {
     SessionReport {
         ended: end.ended,

@@ -1,5 +1,6 @@
-//! What a session said and used, on the disk from its end until its report is spooled. Its work is pushed in between, which takes long
-//! while a server is away: a worker that dies meanwhile loses nothing that was paid for.
+//! A session's output and usage, on disk from its end until its report is spooled. Its work is pushed in
+//! between, which takes long while a server is unreachable. A worker that dies meanwhile loses nothing that
+//! was paid for.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -13,17 +14,14 @@ use uuid::Uuid;
 
 use crate::home::write_json;
 
-/// The notes of one data folder: reports that lack nothing but what became of the work.
+/// The outputs in one data folder: reports that lack only their snapshot.
 #[derive(Debug)]
 pub struct SessionOutputs {
     dir: PathBuf,
 }
 
 impl SessionOutputs {
-    /// Opens a folder with what an earlier instance left in it, for the owner alone.
-    ///
-    /// # Errors
-    /// When it can't be made.
+    /// Opens a folder, private to the owner, with an earlier instance's outputs.
     pub fn open(dir: PathBuf) -> anyhow::Result<Self> {
         DirBuilder::new()
             .recursive(true)
@@ -37,33 +35,30 @@ impl SessionOutputs {
         self.dir.join(dispatch.0.to_string())
     }
 
-    /// Notes a report that is without secrets already.
-    ///
-    /// # Errors
-    /// When the disk doesn't take it.
+    /// Writes a report that is already redacted.
     pub fn note(&self, report: &Report) -> anyhow::Result<()> {
         write_json(&self.path(report.dispatch), report)
     }
 
-    /// What a session said, where it came to its end. What can't be read, of another release say, is done without.
+    /// The output of a session that ended. Unreadable output, for example of another release, is ignored.
     pub fn of(&self, dispatch: DispatchId) -> Option<Report> {
         let read = at_length(|| {
             let bytes = fs::read(self.path(dispatch)).ok()?;
             Some(serde_json::from_slice(&bytes))
         })?;
         let report: Report = read
-            .inspect_err(|error| tracing::warn!(%dispatch, %error, "what a session said can't be read"))
+            .inspect_err(|error| tracing::warn!(%dispatch, %error, "a session's output can't be read"))
             .ok()?;
         let is_its = report.dispatch == dispatch && matches!(report.finished, Finished::Session(_));
         is_its.then_some(report)
     }
 
-    /// Forgets what a session said: its report lies in the spool.
+    /// Deletes the output of a session whose report is spooled.
     pub fn forget(&self, dispatch: DispatchId) {
         let _ = fs::remove_file(self.path(dispatch));
     }
 
-    /// Forgets all but these.
+    /// Deletes all outputs but these.
     pub fn keep(&self, dispatches: &[DispatchId]) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -102,36 +97,36 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_outlives_its_life_until_it_is_forgotten() {
+    fn outputs_survive_a_restart_until_they_are_deleted() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = folder.path().join("said");
+        let dir = folder.path().join("outputs");
         let (first, second) = (report(), report());
-        let said = SessionOutputs::open(dir.clone()).unwrap();
-        said.note(&first).unwrap();
-        said.note(&second).unwrap();
-        for path in [said.path(first.dispatch), dir.clone()] {
+        let outputs = SessionOutputs::open(dir.clone()).unwrap();
+        outputs.note(&first).unwrap();
+        outputs.note(&second).unwrap();
+        for path in [outputs.path(first.dispatch), dir.clone()] {
             let mode = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o077, 0, "{}", path.display());
         }
-        let said = SessionOutputs::open(dir.clone()).unwrap();
-        assert_eq!(said.of(first.dispatch), Some(first.clone()));
+        let outputs = SessionOutputs::open(dir.clone()).unwrap();
+        assert_eq!(outputs.of(first.dispatch), Some(first.clone()));
         fs::write(dir.join(".tmp-half"), "{").unwrap();
-        said.keep(&[first.dispatch]);
-        assert_eq!(said.of(second.dispatch), None);
+        outputs.keep(&[first.dispatch]);
+        assert_eq!(outputs.of(second.dispatch), None);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
-        said.forget(first.dispatch);
-        assert_eq!(said.of(first.dispatch), None);
+        outputs.forget(first.dispatch);
+        assert_eq!(outputs.of(first.dispatch), None);
     }
 
     #[test]
-    fn a_note_that_cannot_be_read_is_done_without() {
+    fn an_unreadable_output_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
-        let said = SessionOutputs::open(folder.path().to_owned()).unwrap();
+        let outputs = SessionOutputs::open(folder.path().to_owned()).unwrap();
         let (other, dispatch) = (report(), DispatchId::new());
         let of_another = serde_json::to_string(&other).unwrap();
         for text in ["", "{ half", r#"{"v":99,"later":1}"#, &of_another] {
-            fs::write(said.path(dispatch), text).unwrap();
-            assert_eq!(said.of(dispatch), None, "{text}");
+            fs::write(outputs.path(dispatch), text).unwrap();
+            assert_eq!(outputs.of(dispatch), None, "{text}");
         }
     }
 }

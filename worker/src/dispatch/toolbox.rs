@@ -1,4 +1,4 @@
-//! The tools that a dispatch's session is offered over MCP.
+//! The MCP tools of a dispatch's session.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,20 +17,21 @@ use crate::mcp::tools::{Remote, Toolbox};
 use crate::mcp::{KEY, NAME, SOCKET};
 use crate::session::{AgentCommand, People, TranscriptSender};
 
-/// What is offered; gone when it is dropped.
+/// A session's tools. Dropping it closes them.
 pub struct Offered {
-    /// Served as long as it stands.
+    /// Serves the tools until it is dropped.
     _socket: Socket,
     pub tools: Arc<Toolbox>,
 }
 
-/// The key that a session's connections show.
+/// The key that a session's connections must present.
 pub fn key(agent: &AgentCommand, assignment: &Assignment) -> Option<Uuid> {
-    // Who judges work hears and leaves nothing beside it.
+    // Agents that judge work get no messages and leave nothing but their verdict.
     (agent.tools && SigilName::Question.is_allowed_for(assignment.kind)).then(Uuid::new_v4)
 }
 
-/// Opens the tools in a session's folder, and adds them to its agent's servers. A session goes on without them.
+/// Opens the tools in a session's folder, and adds them to its agent's MCP servers. If that fails, the
+/// session runs without them.
 pub fn offer(
     instance: &Arc<Instance>,
     assignment: &Assignment,
@@ -68,7 +69,6 @@ pub fn offer(
     })
 }
 
-/// The coordinator of one dispatch.
 struct Coordinator {
     instance: Arc<Instance>,
     dispatch: DispatchId,
@@ -94,7 +94,7 @@ impl Remote for Coordinator {
 
     fn problem(&self, text: String) -> BoxFuture<'_, Option<String>> {
         async move {
-            // Without an answer it is checked with the report.
+            // Without an answer the graph is checked with the report.
             super::request_check(&self.instance, self.dispatch, text)
                 .await
                 .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a session shows, on its way to the broker, and to the disk in case the broker loses it.
+//! Sends a session's transcript to the broker, and stores it on disk in case the broker loses it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +10,12 @@ use crate::instance::Instance;
 use crate::instance::availability::FirstAnswer;
 use crate::session::TranscriptReceiver;
 
-/// Pause before the next part goes to a broker that took no transcript.
+/// Pause before the next part goes to a broker that rejected one.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Publishes a session's transcript until the session ends. What the broker doesn't take after a few tries misses in the live view, and
-/// is sent again when the session is over; until the broker was left alone for a while, nothing further is tried.
+/// Publishes a session's transcript until the session ends. A part that the broker rejects several times is
+/// missing from the live view, and is sent again after the session. After a rejection nothing is sent for a
+/// while.
 pub(in crate::dispatch) async fn publish(
     instance: Arc<Instance>,
     dispatch: DispatchId,

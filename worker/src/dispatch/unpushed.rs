@@ -1,5 +1,5 @@
-//! Work whose session is over but that has not reached its server yet, or that nobody was told of: of an earlier instance of the
-//! worker, or of a push that failed.
+//! Finished sessions whose work has not reached its server or was not reported: work of an earlier instance
+//! of the worker, or of a failed push.
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -14,16 +14,16 @@ use ralph_shared::wire::{
     Access, Assignment, EndReason, Ended, Finished, Report, Snapshot, Work, WorkspaceOrder,
 };
 
-use super::{commit_message, folder, keep_work, report, spool, unstarted, with_snapshot};
+use super::{commit_message, folder, push_work, report, spool, unstarted, with_snapshot};
 use crate::instance::Instance;
 use crate::instance::heartbeat::publish_spooled;
 use crate::session::Redactor;
 use crate::workspace::{CommitMessage, Workspace};
 use crate::{dispatch::outgoing, session};
 
-/// After this work that could not be pushed is tried again, then after twice as long each time: it may be large, and refused for good.
+/// First pause before work is pushed again. It doubles each time: the work may be large, and refused for
+/// good.
 const UNPUSHED: Duration = Duration::from_secs(60);
-/// The longest such pause.
 const UNPUSHED_MOST: Duration = Duration::from_secs(15 * 60);
 
 /// The previous instance's workspaces with unpushed work, and their assignments.
@@ -40,9 +40,9 @@ pub async fn unpushed_workspaces(instance: &Instance, left: &[Assignment]) -> Ve
     held
 }
 
-/// Reports sessions that left no work here: those that were over when their worker died, with what they said; and those that a worker
-/// which was told to stop was killed over. They didn't bring it down, as the coordinator would take it for once their leases are
-/// given up. What changes branches is looked up by whoever does it next.
+/// Reports the earlier instance's sessions without local work: those that had finished when the worker died,
+/// with their output, and those that were killed during a drain. The latter must not count as crashes when
+/// their leases end. Git operations need no report: their next run checks them.
 pub fn report_over(
     instance: &Instance,
     left: &[Assignment],
@@ -52,31 +52,32 @@ pub fn report_over(
     let reported = instance.spool.dispatches();
     for assignment in left {
         let dispatch = assignment.dispatch;
-        let is_told = reported.contains(&dispatch) || held.iter().any(|(held, _)| held.dispatch == dispatch);
+        let is_covered = reported.contains(&dispatch) || held.iter().any(|(held, _)| held.dispatch == dispatch);
         let Work::Session(order) = &assignment.work else {
             continue;
         };
-        if is_told {
+        if is_covered {
             continue;
         }
         let is_thrown_away = order.access != Access::Workspace;
         let report = match instance.outputs.of(dispatch).filter(|_| is_thrown_away) {
-            Some(said) => earlier_report(instance, said, Snapshot::default()),
+            Some(output) => earlier_report(instance, output, Snapshot::default()),
             None if drained.contains(&dispatch) => {
                 broken_off(instance, assignment, Snapshot::default(), EndReason::Drain)
             }
             None => continue,
         };
-        // Tried once: the worker has to say hello before its leases end.
+        // Tried once: the worker must say hello before its leases end.
         if let Err(error) = instance.spool.put(&report) {
             tracing::warn!(%dispatch, error = format!("{error:#}"), "a session of an earlier instance can't be reported");
         }
     }
 }
 
-/// Pushes what the instance before left, and reports it: with what the session said, where it was over; else while the fence still
-/// stands, the next attempt goes on from there. What that instance reported itself stays as it is; that it is pushed is told besides.
-/// `left` is all that ran when it died, `drained` what of it did when it was told to stop.
+/// Pushes and reports the previous instance's work. A finished session is reported with its output. An
+/// unfinished one is reported while the fence is valid, and the next attempt continues from its work. If that
+/// instance already sent a report, only the push is reported. `left` are all dispatches that ran when it
+/// died; `drained` are those that ran during its drain.
 pub async fn report_earlier_instance(
     instance: &Instance,
     left: &[Assignment],
@@ -90,7 +91,7 @@ pub async fn report_earlier_instance(
     for assignment in left.iter().filter(|one| !is_held(one)) {
         instance.forget(assignment.dispatch);
     }
-    // Beside each other, since one may wait for its server.
+    // In parallel, since one may wait for its server.
     let reports = held.into_iter().map(|(assignment, workspace)| {
         let is_reported = reported.contains(&assignment.dispatch);
         let reason = if drained.contains(&assignment.dispatch) {
@@ -106,7 +107,8 @@ pub async fn report_earlier_instance(
     publish_spooled(instance).await;
 }
 
-/// Reports what one session left. A panic holds neither the others nor the task: what is left stays for the next instance.
+/// Reports one session's work. A panic affects neither other sessions nor the task: the work stays for the
+/// next instance.
 async fn report_or_leave(
     instance: &Instance,
     assignment: Assignment,
@@ -117,12 +119,12 @@ async fn report_or_leave(
     let dispatch = assignment.dispatch;
     let report = report_unpushed(instance, assignment, workspace, reason, is_reported);
     if AssertUnwindSafe(report).catch_unwind().await.is_err() {
-        tracing::error!(%dispatch, "what an earlier instance left can't be reported: the worker failed");
+        tracing::error!(%dispatch, "an earlier instance's work can't be reported: the worker failed");
         instance.ended(dispatch);
     }
 }
 
-/// Pushes one session's unpushed work, and reports it unless its own instance did.
+/// Pushes one session's unpushed work, and reports the session unless its own instance did.
 async fn report_unpushed(
     instance: &Instance,
     assignment: Assignment,
@@ -131,20 +133,20 @@ async fn report_unpushed(
     is_reported: bool,
 ) {
     let dispatch = assignment.dispatch;
-    let said = instance.outputs.of(dispatch);
-    let message = match &said {
-        Some(said) => commit_message(&assignment, &said.finished),
+    let output = instance.outputs.of(dispatch);
+    let message = match &output {
+        Some(output) => commit_message(&assignment, &output.finished),
         None => broken_off_message(&assignment, reason),
     };
-    if let Some(Finished::Session(session)) = said.as_ref().map(|said| &said.finished)
+    if let Some(Finished::Session(session)) = output.as_ref().map(|output| &output.finished)
         && let Ended::Unavailable { .. } = session.ended
     {
         workspace.push_nothing_empty();
     }
     let snapshot = match instance.end_requests(dispatch) {
-        Some(mut told) if said.is_some() && !is_reported => {
+        Some(mut end) if output.is_some() && !is_reported => {
             tokio::select! {
-                snapshot = keep_work(instance, &workspace, &message, &mut told) => snapshot,
+                snapshot = push_work(instance, &workspace, &message, &mut end) => snapshot,
                 never = shortened_by_drain(instance, dispatch) => never,
             }
         }
@@ -154,8 +156,8 @@ async fn report_unpushed(
     if is_reported {
         pushed = pushed && is_noted(instance, dispatch, snapshot);
     } else {
-        let mut report = match said {
-            Some(said) => earlier_report(instance, said, as_far_as_known(&assignment, snapshot)),
+        let mut report = match output {
+            Some(output) => earlier_report(instance, output, without_unknown_change(&assignment, snapshot)),
             None => broken_off(instance, &assignment, snapshot, reason),
         };
         report.finished = outgoing::redacted(&redactor(instance), report.finished);
@@ -171,14 +173,15 @@ async fn report_unpushed(
     }
 }
 
-/// Has a dispatch end in order once the drain begins, so that its server is waited for as after any session then.
+/// Ends a dispatch once the drain begins, so that the wait for its server is as short as for any session
+/// then.
 async fn shortened_by_drain(instance: &Instance, dispatch: DispatchId) -> Snapshot {
     instance.draining.cancelled().await;
     instance.end(dispatch, EndReason::Drain);
     std::future::pending().await
 }
 
-/// Pushes, from time to time and when another push went well, what could not be pushed when its session ended.
+/// Pushes failed work from time to time, and right after another push succeeded.
 pub async fn keep_pushing(instance: Arc<Instance>) {
     let mut pause = UNPUSHED;
     loop {
@@ -197,20 +200,21 @@ pub async fn keep_pushing(instance: Arc<Instance>) {
     }
 }
 
-/// Pushes what could not be pushed when its session ended, and tells the coordinator, which knows that session's report
-/// already. What it can't be told of stays for the next time; what a server refuses by a rule, for as many days as what no branch holds.
+/// Pushes work whose push failed at its session's end, and informs the coordinator, which already has the
+/// session's report. Work that can't be reported stays for the next time. Work refused by a server's rule
+/// stays for the same number of days as files outside any branch.
 async fn push_unpushed(instance: &Instance) {
     let message = CommitMessage {
         subject: "Work that could not be pushed at once".to_owned(),
         body: String::new(),
     };
     let unpushed = instance.workspaces.unpushed().await;
-    // Looked at afterwards: one is under way until its report is spooled, and its workspace is free before.
+    // Read afterwards: a dispatch runs until its report is spooled, and its workspace is released before.
     let mut waiting: BTreeSet<DispatchId> = instance.running().into_iter().collect();
     waiting.extend(instance.spool.dispatches());
     for workspace in unpushed {
         let dispatch = uuid::Uuid::parse_str(workspace.dispatch()).map(DispatchId);
-        // What the session itself reported comes first.
+        // The session's own report comes first.
         if dispatch.as_ref().is_ok_and(|dispatch| waiting.contains(dispatch)) {
             continue;
         }
@@ -222,7 +226,7 @@ async fn push_unpushed(instance: &Instance) {
                 tracing::warn!(
                     dispatch = name,
                     error,
-                    "what its server refuses has been kept long enough, and is deleted"
+                    "work refused by its server was stored long enough, and is deleted"
                 );
                 delete(&name, workspace).await;
                 continue;
@@ -243,8 +247,8 @@ async fn push_unpushed(instance: &Instance) {
             continue;
         }
         match kept {
-            Some(path) => tracing::info!(dispatch = name, path, "kept what was left"),
-            None => tracing::info!(dispatch = name, "pushed what was left"),
+            Some(path) => tracing::info!(dispatch = name, path, "stored leftover files"),
+            None => tracing::info!(dispatch = name, "pushed leftover work"),
         }
         delete(&name, workspace).await;
     }
@@ -257,9 +261,9 @@ async fn delete(dispatch: &str, workspace: Workspace) {
     }
 }
 
-/// Notes a push that came after its session's report, as a report of nothing else: from here on it is told until a coordinator
-/// knows it. Its dispatch is settled by then, so it changes nothing else. Where nothing was pushed, nothing is to be told. `false` when
-/// the disk doesn't take it now.
+/// Records a push after its session's report, as a report with nothing else. It is sent until a coordinator
+/// acknowledges it. The dispatch is settled already, so the report changes nothing else. Without a push there
+/// is nothing to record. Returns `false` if the disk rejects it now.
 fn is_noted(instance: &Instance, dispatch: DispatchId, snapshot: Snapshot) -> bool {
     if snapshot.pushed_ref.is_none() && snapshot.strays.is_empty() {
         return true;
@@ -272,19 +276,21 @@ fn is_noted(instance: &Instance, dispatch: DispatchId, snapshot: Snapshot) -> bo
     let report = report(instance, dispatch, Duration::ZERO, finished);
     let noted = instance.late.put(&report);
     if let Err(error) = &noted {
-        tracing::warn!(%dispatch, error = format!("{error:#}"), "pushed what was left, but can't note it yet");
+        tracing::warn!(%dispatch, error = format!("{error:#}"), "pushed leftover work, but can't record that yet");
     }
     noted.is_ok()
 }
 
-/// With the logins of all agents: which of them made what is left, and may have put its login's secrets there, isn't looked up.
+/// A redactor with the logins of all agents: the agent that did the work is not known here, and may have
+/// written its login's secrets.
 pub(in crate::dispatch) fn redactor(instance: &Instance) -> Redactor {
     let agents = instance.config.machine.agents.values();
     let logins = agents.flat_map(|agent| session::login_secrets(&agent.files));
     instance.redactor.with(logins)
 }
 
-/// The report of a session that ended with its worker. How long it took is known as far as that worker's last heartbeat.
+/// The report of a session that ended with its worker. Its duration is known up to that worker's last sign of
+/// life.
 fn broken_off(instance: &Instance, assignment: &Assignment, snapshot: Snapshot, reason: EndReason) -> Report {
     let finished = unstarted(Ended::Told { reason }, snapshot);
     let took = instance.home.ran_for(assignment.dispatch).unwrap_or_default();
@@ -305,20 +311,20 @@ fn broken_off_message(assignment: &Assignment, reason: EndReason) -> CommitMessa
     }
 }
 
-/// The report of a session that was over before its worker died.
-fn earlier_report(instance: &Instance, said: Report, snapshot: Snapshot) -> Report {
-    let took = Duration::from_millis(said.duration_ms);
+/// The report of a session that had ended before its worker died.
+fn earlier_report(instance: &Instance, output: Report, snapshot: Snapshot) -> Report {
+    let took = Duration::from_millis(output.duration_ms);
     report(
         instance,
-        said.dispatch,
+        output.dispatch,
         took,
-        with_snapshot(said.finished, snapshot),
+        with_snapshot(output.finished, snapshot),
     )
 }
 
-/// A snapshot of an earlier instance's session. Where the branch's head was is not known any more, and an attempt that began from an
-/// earlier one's commit changed more in all than since then.
-fn as_far_as_known(assignment: &Assignment, mut snapshot: Snapshot) -> Snapshot {
+/// A snapshot of an earlier instance's session. The branch's head at its start is unknown, and an attempt
+/// that continued an earlier one's commit changed more in total. Its change is then left out.
+fn without_unknown_change(assignment: &Assignment, mut snapshot: Snapshot) -> Snapshot {
     if let WorkspaceOrder::Git(git) = &assignment.workspace
         && (git.start.is_some() || git.start_ref.is_some())
     {

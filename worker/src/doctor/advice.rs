@@ -1,4 +1,4 @@
-//! What to do about an agent that could not be shaken hands with.
+//! What to do about an agent whose handshake failed.
 
 use ralph_shared::wire::{Ended, Unavailable};
 
@@ -9,7 +9,7 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
     let table = agent.table();
     let by_hand = shell_words::join(&agent.argv);
     let sandbox = if confined {
-        "; if it only fails in the sandbox (compare `--sandbox none`), name what it lacks with `sandbox_read` or \
+        "; if it only fails in the sandbox (compare `--sandbox none`), name the missing paths with `sandbox_read` or \
          `sandbox_write` of [workspace]"
     } else {
         ""

@@ -1,4 +1,4 @@
-//! One agent, shaken hands with.
+//! A test of one agent: its handshake.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::session::{
     AgentCommand, Greeting, Redactor, SessionSpec, greet, login_secrets, own_secrets, words,
 };
 
-/// From the end of its input to the agent's kill. Milliseconds.
+/// Time from the end of an agent's input to its kill. Milliseconds.
 const GRACE_MS: u64 = 2_000;
 
 /// Starts an agent in an empty folder, inside the sandbox, and opens a session with it.
@@ -30,7 +30,7 @@ pub async fn examine(
         introduction,
         trouble,
         notes,
-    } = shake(agent, sandbox, end).await;
+    } = greet_agent(agent, sandbox, end).await;
     let effective = effective(sandbox.mode, &sandbox.network, means(), bubblewrap().is_some());
     let confined = effective.is_ok_and(|effective| effective != Effective::Open);
     let advice = match &trouble {
@@ -56,12 +56,12 @@ pub async fn examine(
     }
 }
 
-/// What the users of a preset should know.
+/// A note for users of the preset.
 fn preset_note(agent: &AgentCommand) -> Option<String> {
     agent.preset?.note.map(str::to_owned)
 }
 
-async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Option<EndReason>>) -> Greeting {
+async fn greet_agent(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Option<EndReason>>) -> Greeting {
     let failed = |error: std::io::Error| Greeting {
         trouble: Some(Ended::Workspace {
             message: format!("failed to make a folder for it: {error}"),

@@ -1,4 +1,4 @@
-//! The examination.
+//! The check of this machine.
 
 use std::path::PathBuf;
 
@@ -21,21 +21,21 @@ pub struct DoctorArgs {
     /// Address of NATS, to see whether it answers [env: NATS_URL or NATS_URL_FILE]
     #[arg(long)]
     pub nats: Option<String>,
-    /// Repository whose setup, and the gate, are tried in a clone
+    /// Repository to try setup and the gate with, in a clone
     #[arg(long, value_name = "PATH")]
     pub repo: Option<PathBuf>,
-    /// Command of a gate to try there; may be given several times
+    /// Command of the gate to try; may be given several times
     #[arg(long = "gate", value_name = "CMD", requires = "repo")]
     pub gate: Vec<String>,
-    /// How the findings are printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
-    /// Only try what programs do here, and whether this port of this machine is reached: what the examination starts in the sandbox
+    /// Only try programs here, and whether this port of this machine is reachable: started by the check
+    /// inside the sandbox
     #[arg(long, hide = true, value_name = "PORT")]
     pub inside: Option<u16>,
 }
 
-/// How findings are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Output {
     /// For people.
@@ -45,11 +45,8 @@ pub enum Output {
     Json,
 }
 
-/// Looks at everything that work needs. Each agent takes as long as it starts; they are started one after the other,
-/// since each takes hundreds of megabytes. A reason in `end` ends them in order.
-///
-/// # Errors
-/// When the configuration can't be used.
+/// Checks everything that work needs. Agents start one after the other, since each takes hundreds of
+/// megabytes. A reason in `end` ends them in order.
 pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>) -> anyhow::Result<Findings> {
     let machine = Machine::load(args.machine.clone())?;
     let mut found = vec![
@@ -71,15 +68,15 @@ pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>)
         found.push(parts::nats(&url).await);
     }
     if let Some(repo) = &args.repo {
-        let mut told = end.clone();
+        let mut end = end.clone();
         tokio::select! {
-            _ = told.wait_for(Option::is_some) => {}
-            tried = gate::gate(&machine, repo, &args.gate) => found.push(tried),
+            _ = end.wait_for(Option::is_some) => {}
+            part = gate::gate(&machine, repo, &args.gate) => found.push(part),
         }
     }
     let mut agents = Vec::new();
     for configured in machine.agents.values() {
-        tracing::info!(agent = configured.name, "shaking hands");
+        tracing::info!(agent = configured.name, "opening a session");
         let taken_for = machine.rule_in_words(&configured.name);
         agents.push(agent::examine(configured, taken_for, &machine.sandbox, end.clone()).await);
     }

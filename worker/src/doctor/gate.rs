@@ -1,4 +1,4 @@
-//! A repository's setup and gate, tried as for a landing.
+//! A test of a repository's setup and gate, run as for a landing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,20 +13,14 @@ use crate::config::Machine;
 use crate::session::{Redactor, own_secrets};
 use crate::workspace::{CommandFailure, WorkspaceError, Workspaces};
 
-/// What a person can do about commands that fail here.
-const ADVICE: &str = "run the command in a fresh clone by hand: if it fails there too, mend it or the repository; if it works there, \
-                      name what it lacks here with `sandbox_read` or `pass_env` of [workspace] (docs/agents.md, \"Your tools\")";
+/// Advice about commands that fail here.
+const ADVICE: &str = "run the command in a fresh clone by hand: if it fails there too, fix it or the repository; if it works there, \
+                      name the missing paths and variables with `sandbox_read` or `pass_env` of [workspace] (docs/agents.md, \"Your tools\")";
 
 /// Clones the repository's current commit, prepares the clone and runs the gate in it.
 pub async fn gate(machine: &Machine, repo: &Path, gate: &[String]) -> Part {
-    let part = |status, found| Part {
-        name: "gate",
-        status,
-        found,
-        details: Vec::new(),
-        advice: None,
-    };
-    match tried(machine, repo, gate).await {
+    let part = |status, found| Part::new("gate", status, found, None);
+    match run(machine, repo, gate).await {
         Ok(None) => part(
             Status::Ok,
             format!("setup and gate succeed in a clone of {}", repo.display()),
@@ -36,12 +30,12 @@ pub async fn gate(machine: &Machine, repo: &Path, gate: &[String]) -> Part {
             advice: Some(ADVICE.to_owned()),
             ..part(Status::Missing, format!("{what} failed: `{}`", failure.command))
         },
-        Err(error) => part(Status::Missing, format!("it could not be tried: {error:#}")),
+        Err(error) => part(Status::Missing, format!("the test failed to run: {error:#}")),
     }
 }
 
-/// What failed, and how.
-async fn tried(
+/// The failed step, if one fails.
+async fn run(
     machine: &Machine,
     repo: &Path,
     gate: &[String],
@@ -79,7 +73,7 @@ async fn tried(
     Ok(failure)
 }
 
-/// The commit that is checked out there.
+/// The commit checked out there.
 async fn head(repo: &Path) -> anyhow::Result<String> {
     let mut git = Command::new("git");
     git.arg("-C")

@@ -1,5 +1,5 @@
-//! What a session's programs do in the sandbox, tried there: a shell in a terminal, a compiler, the network. The worker starts itself
-//! inside, as it would start an agent (`ralph-worker doctor --inside PORT`).
+//! A test inside the sandbox: a shell in a terminal, a compiler, the network. The worker starts itself inside
+//! like an agent (`ralph-worker doctor --inside PORT`).
 #![allow(unsafe_code)] // Only `pre_exec` gives a child its terminal.
 
 use std::fs::File;
@@ -17,18 +17,17 @@ use super::findings::{Part, Status};
 use crate::sandbox::{Confinement, Network, PolicyRequest, Sandbox, policy};
 use crate::tools::{self, Surroundings, Tools};
 
-/// Longest that the programs take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Longest wait for an address on this machine, or the proxy.
+/// Longest wait for a connection to this machine or the proxy.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// What was found inside; a text says what is wrong.
+/// Results of the test. A text describes a problem.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Tried {
+pub struct TestResults {
     terminal: Option<String>,
     compiler: Compiler,
-    /// Whether an address of this machine was reached.
+    /// Whether an address of this machine is reachable.
     reached: bool,
     proxy: Option<String>,
     names: Option<String>,
@@ -43,21 +42,20 @@ enum Compiler {
     Fails(String),
 }
 
-/// Starts this program inside the sandbox and says what it found there.
+/// Starts this program inside the sandbox and reports its results.
 pub async fn inside(sandbox: &Sandbox) -> Part {
-    match tried(sandbox).await {
-        Ok(tried) => judged(&tried, &sandbox.network),
-        Err(error) => Part {
-            name: "inside the sandbox",
-            status: Status::Missing,
-            found: format!("nothing starts there: {error}"),
-            details: Vec::new(),
-            advice: Some("see `sandbox` above; compare `--sandbox none`".to_owned()),
-        },
+    match run_inside(sandbox).await {
+        Ok(tried) => finding(&tried, &sandbox.network),
+        Err(error) => Part::new(
+            "inside the sandbox",
+            Status::Missing,
+            format!("nothing starts there: {error}"),
+            Some("see `sandbox` above; compare `--sandbox none`"),
+        ),
     }
 }
 
-async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
+async fn run_inside(sandbox: &Sandbox) -> Result<TestResults, String> {
     let failed = |error: io::Error| error.to_string();
     let folder = tempfile::tempdir().map_err(failed)?;
     let [work, home, tmp] = ["work", "home", "tmp"].map(|name| folder.path().join(name));
@@ -113,8 +111,8 @@ async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
     })
 }
 
-/// What is to be said of it.
-fn judged(tried: &Tried, network: &Network) -> Part {
+/// Converts the results to a finding.
+fn finding(tried: &TestResults, network: &Network) -> Part {
     let mut works = Vec::new();
     let mut problems: Vec<(String, &str)> = Vec::new();
     let mut details = Vec::new();
@@ -132,19 +130,19 @@ fn judged(tried: &Tried, network: &Network) -> Part {
         Compiler::Absent => details.push("note: no C compiler (`cc`) is found there".to_owned()),
         Compiler::Fails(error) => problems.push((
             format!("`cc` fails: {error}"),
-            "name what it lacks with `sandbox_read` of [workspace]",
+            "name the missing paths with `sandbox_read` of [workspace]",
         )),
     }
     let network_problems = network_problems(tried, network);
     if network_problems.is_empty() {
         works.push("the network as configured");
     }
-    let advice = "see `sandbox_network` of [workspace], and what filters connections on this machine";
+    let advice = "see `sandbox_network` of [workspace], and the firewall of this machine";
     problems.extend(network_problems.into_iter().map(|problem| (problem, advice)));
     if let (Some(error), Network::Open) = (&tried.names, network) {
         problems.push((
             format!("names can't be looked up: {error}"),
-            "name the file that /etc/resolv.conf leads to with `sandbox_read` of [workspace]",
+            "name the target of /etc/resolv.conf with `sandbox_read` of [workspace]",
         ));
     }
     let mut found = works.join(", ");
@@ -169,30 +167,27 @@ fn judged(tried: &Tried, network: &Network) -> Part {
     }
 }
 
-fn network_problems(tried: &Tried, network: &Network) -> Vec<String> {
+fn network_problems(tried: &TestResults, network: &Network) -> Vec<String> {
     let wrong = match network {
-        Network::Open if !tried.reached => Some("an address of this machine is not reached"),
+        Network::Open if !tried.reached => Some("an address of this machine is unreachable"),
         Network::None | Network::Proxy(_) if tried.reached => {
-            Some("an address of this machine is reached although `sandbox_network` forbids it")
+            Some("an address of this machine is reachable although `sandbox_network` forbids it")
         }
         _ => None,
     };
     let proxy = tried.proxy.as_ref();
-    let proxy = proxy.map(|error| format!("the proxy is not reached: {error}"));
+    let proxy = proxy.map(|error| format!("the proxy is unreachable: {error}"));
     wrong.map(str::to_owned).into_iter().chain(proxy).collect()
 }
 
-/// What the program inside does: it tries all, and prints what it found.
-///
-/// # Errors
-/// When that can't be printed.
+/// Runs the test inside the sandbox and prints its results.
 pub fn try_all(port: u16) -> anyhow::Result<()> {
     let reaches = |address: &SocketAddr| TcpStream::connect_timeout(address, CONNECT_LIMIT).map(drop);
     let proxy = std::env::var("HTTPS_PROXY")
         .ok()
         .and_then(|url| Url::parse(&url).ok());
     let proxy = proxy.and_then(|url| url.socket_addrs(|| None).ok()?.first().copied());
-    let tried = Tried {
+    let tried = TestResults {
         terminal: terminal().err().map(|error| error.to_string()),
         compiler: compiler(),
         reached: reaches(&(Ipv4Addr::LOCALHOST, port).into()).is_ok(),
@@ -206,7 +201,7 @@ pub fn try_all(port: u16) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a shell in a terminal, and reads at its other end what it printed.
+/// Runs a shell in a terminal, and reads its output from the other end.
 fn terminal() -> io::Result<()> {
     let pty = nix::pty::openpty(None, None)?;
     let slave = || pty.slave.try_clone();
@@ -230,7 +225,7 @@ fn terminal() -> io::Result<()> {
     drop(shell);
     drop(pty.slave);
     let mut printed = Vec::new();
-    // Once the shell is gone, the end is an error.
+    // Reading fails once the shell is gone.
     let _ = File::from(pty.master).read_to_end(&mut printed);
     child.wait()?;
     let printed = String::from_utf8_lossy(&printed);
@@ -238,7 +233,7 @@ fn terminal() -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "a shell in it says `{}`",
+        "a shell in it printed `{}`",
         printed.trim()
     )))
 }
@@ -274,16 +269,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_is_said_with_what_to_do() {
-        let check = |network: &str, change: fn(&mut Tried), expected: &str, advice: Option<&str>| {
+    fn a_failed_test_comes_with_advice() {
+        let check = |network: &str, change: fn(&mut TestResults), expected: &str, advice: Option<&str>| {
             let network: Network = network.parse().unwrap();
-            let mut tried = Tried {
+            let mut tried = TestResults {
                 compiler: Compiler::Works,
                 reached: network == Network::Open,
-                ..Tried::default()
+                ..TestResults::default()
             };
             change(&mut tried);
-            let part = judged(&tried, &network);
+            let part = finding(&tried, &network);
             assert!(part.found.contains(expected), "{part:?}");
             assert_eq!(part.status == Status::Ok, advice.is_none(), "{part:?}");
             let given = part.advice.unwrap_or_default();
@@ -312,7 +307,7 @@ mod tests {
         check(
             "open",
             |tried| tried.reached = false,
-            "is not reached",
+            "is unreachable",
             Some("sandbox_network"),
         );
         check(
@@ -324,7 +319,7 @@ mod tests {
         check(
             "http://p:1",
             |tried| tried.proxy = Some("refused".to_owned()),
-            "the proxy is not reached",
+            "the proxy is unreachable",
             Some("sandbox_network"),
         );
         check(

@@ -1,15 +1,15 @@
-//! `ralph-worker doctor`: whether this machine could work, and what to do where it could not (SPEC 9.2).
+//! `ralph-worker doctor`: checks whether this machine can work, and says what to do if it can't (SPEC 9.2).
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
-//! | [`examine`](mod@examine) | the examination, from the flags to the exit code |
-//! | [`agent`] | one agent: started in an empty folder inside the sandbox, shaken hands with, ended |
+//! | [`examine`](mod@examine) | the check, from flags to findings |
+//! | [`agent`] | one agent: starts it in an empty folder inside the sandbox, opens a session and ends it |
 //! | [`parts`] | git, the sandbox, NATS |
 //! | [`tools`] | the user's tools |
-//! | [`gate`] | a repository's setup and gate, tried |
-//! | [`inside`](mod@inside) | a terminal, a compiler and the network, tried in the sandbox |
-//! | [`advice`] | what to do about an agent that failed: a decision |
-//! | [`findings`], [`page`](mod@page) | what was found, as data and as text |
+//! | [`gate`] | tries a repository's setup and gate |
+//! | [`inside`](mod@inside) | tries a terminal, a compiler and the network in the sandbox |
+//! | [`advice`] | decides what to do about an agent that failed |
+//! | [`findings`], [`page`](mod@page) | the findings, as data and as text |
 
 mod advice;
 mod agent;

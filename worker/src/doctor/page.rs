@@ -1,4 +1,4 @@
-//! The findings for people.
+//! The findings as text for people.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,9 @@ use super::findings::{AgentFinding, Findings, Part, Status};
 use crate::color::{Paint, Tone, tame};
 use crate::session::{Choice, SessionOffer};
 
-/// Most models or modes on a page.
+/// Most models or modes in the text.
 const MOST_SHOWN: usize = 12;
 
-/// Puts the findings on a page.
 pub fn page(findings: &Findings, paint: Paint) -> String {
     let mut page = Page {
         text: String::new(),
@@ -59,8 +58,8 @@ impl Page {
     }
 
     fn agent(&mut self, agent: &AgentFinding) {
-        let said = &agent.introduction;
-        let words = [said.name.as_deref(), said.version.as_deref()];
+        let introduction = &agent.introduction;
+        let words = [introduction.name.as_deref(), introduction.version.as_deref()];
         let words: Vec<&str> = words.into_iter().flatten().collect();
         let found = match &agent.problem {
             Some(problem) => problem.clone(),
@@ -73,7 +72,7 @@ impl Page {
             Some(sessions) => self.line(&format!("taken for: {sessions}")),
             None => self.line("taken for: tasks and runs that name it"),
         }
-        let can = said.capabilities.words();
+        let can = introduction.capabilities.words();
         if !can.is_empty() {
             self.line(&format!("can: {}", can.join(", ")));
         }
@@ -82,7 +81,7 @@ impl Page {
             model,
             modes,
             mode,
-        }) = &said.session
+        }) = &introduction.session
         {
             self.choices("models", models, model.as_deref());
             self.choices("modes", modes, mode.as_deref());
@@ -93,7 +92,7 @@ impl Page {
         self.advice(agent.advice.as_deref());
     }
 
-    /// What can be chosen, the one in use with a star.
+    /// Lists choices, with a star at the current one.
     fn choices(&mut self, what: &str, choices: &[Choice], current: Option<&str>) {
         if choices.is_empty() {
             return;
@@ -126,7 +125,7 @@ mod tests {
     use crate::session::Introduction;
 
     #[test]
-    fn a_page_says_what_is_there_and_what_to_do() {
+    fn a_page_lists_findings_and_advice() {
         let choice = |id: &str| Choice {
             id: id.to_owned(),
             name: id.to_uppercase(),
@@ -142,7 +141,7 @@ mod tests {
             name: "default".to_owned(),
             preset: None,
             command: "agent acp".to_owned(),
-            taken_for: Some("whatever names no agent".to_owned()),
+            taken_for: Some("sessions that name no agent".to_owned()),
             status: Status::Ok,
             seconds: 1.23,
             introduction: Introduction {
@@ -174,7 +173,7 @@ mod tests {
             page(&findings, Paint::none()),
             "ok       git: git version 2.39.5\n         a detail\n\
              ok       agent default: Agent 1.0, ready after 1.2 s\n         command: agent acp\n         \
-             taken for: whatever names no agent\n         models: large, small*\n\
+             taken for: sessions that name no agent\n         models: large, small*\n\
              missing  agent other: it is not there\n         command: agent acp\n         \
              taken for: tasks and runs that name it\n         do: install it\n\n\
              This machine can't work yet: see above what to do.\n"

@@ -1,4 +1,4 @@
-//! What a worker needs besides agents.
+//! Requirements of a worker other than agents.
 
 use std::time::Duration;
 
@@ -13,10 +13,8 @@ use crate::sandbox::{
 use crate::session::Redactor;
 use crate::workspace::{Trouble, Workspaces};
 
-/// Longest wait for the broker.
 const BROKER_LIMIT: Duration = Duration::from_secs(5);
 
-/// The git command line, old enough or not.
 pub async fn git() -> Part {
     let version = Command::new("git")
         .arg("version")
@@ -31,31 +29,17 @@ pub async fn git() -> Part {
             .map(drop)
             .map_err(|error| error.to_string())
     };
-    let (status, found, advice) = match (usable.await, version) {
-        (Ok(()), version) => (Status::Ok, version.unwrap_or_default(), None),
-        (Err(error), _) => {
-            let advice = "install git 2.38 or newer, on the PATH of the worker".to_owned();
-            (Status::Missing, error, Some(advice))
+    match usable.await {
+        Ok(()) => Part::new("git", Status::Ok, version.unwrap_or_default(), None),
+        Err(error) => {
+            let advice = "install git 2.38 or newer, on the PATH of the worker";
+            Part::new("git", Status::Missing, error, Some(advice))
         }
-    };
-    Part {
-        name: "git",
-        status,
-        found,
-        details: Vec::new(),
-        advice,
     }
 }
 
-/// Whether git signs what lands without a person; nothing where the worker's user signs nothing.
+/// Checks whether git can sign commits without a person. `None` if the worker's user signs nothing.
 pub async fn signing(machine: &Machine) -> Option<Part> {
-    let part = |status, found, advice| Part {
-        name: "signing",
-        status,
-        found,
-        details: Vec::new(),
-        advice,
-    };
     let tried = async {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let settings = machine.workspace_settings(Redactor::default());
@@ -65,19 +49,18 @@ pub async fn signing(machine: &Machine) -> Option<Part> {
     };
     match tried.await {
         Ok(false) => None,
-        Ok(true) => Some(part(
-            Status::Ok,
-            "a commit is signed without a person".to_owned(),
-            None,
-        )),
+        Ok(true) => {
+            let found = "a commit is signed without a person".to_owned();
+            Some(Part::new("signing", Status::Ok, found, None))
+        }
         Err(error) => {
-            let advice = Trouble::Signing.advice().to_owned();
-            Some(part(Status::Missing, error, Some(advice)))
+            let advice = Trouble::Signing.advice();
+            Some(Part::new("signing", Status::Missing, error, Some(advice)))
         }
     }
 }
 
-/// What would confine agents here.
+/// Checks the sandbox of agents on this machine.
 pub fn sandbox(sandbox: &Sandbox) -> Part {
     let cgroup = Cgroup::make(&format!("doctor-{}", std::process::id()), &sandbox.resources);
     let groups = Groups {
@@ -94,7 +77,7 @@ pub fn sandbox(sandbox: &Sandbox) -> Part {
     )
 }
 
-/// What control groups do here.
+/// Effects of control groups on this machine.
 #[derive(Debug, Clone, Copy, Default)]
 struct Groups {
     hold: bool,
@@ -105,52 +88,49 @@ struct Groups {
 fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: bool, groups: Groups) -> Part {
     let abi = means.abi;
     let mut details: Vec<String> = Vec::new();
-    let effective = effective(mode, network, means, bubblewrap).and_then(|wall| {
-        network.enforceable(wall, means)?;
-        Ok(wall)
+    let effective = effective(mode, network, means, bubblewrap).and_then(|effective| {
+        network.enforceable(effective, means)?;
+        Ok(effective)
     });
     let mut gaps = match effective {
         Ok(Effective::Landlock) => Support { abi }.gaps(means.own_root),
         Ok(Effective::Bubblewrap | Effective::Open) | Err(_) => Vec::new(),
     };
-    gaps.extend(effective.iter().flat_map(|wall| network.gaps(*wall, abi)));
+    gaps.extend(effective.iter().flat_map(|effective| network.gaps(*effective, abi)));
     details.extend(gaps.into_iter().map(|gap| format!("not enforced: {gap}")));
-    let walled = matches!(effective, Ok(Effective::Landlock | Effective::Bubblewrap));
+    let is_confined = matches!(effective, Ok(Effective::Landlock | Effective::Bubblewrap));
     let missing = [
         (
-            // In a sandbox that filters system calls none of them can hide whose it is.
-            groups.hold || walled && means.filter,
-            "the end of processes that clean their environment and detach themselves",
+            // A sandbox that filters system calls prevents processes from hiding their session.
+            groups.hold || is_confined && means.filter,
+            "ending processes that clean their environment and detach themselves",
         ),
         (groups.memory, "the memory of a session's processes together"),
         (groups.processes, "the number of a session's processes"),
     ];
     let missing = missing.iter().filter(|(enforced, _)| !enforced);
-    details.extend(missing.map(|(_, what)| format!("not enforced, for want of control groups: {what}")));
-    let (status, found, advice) = judged(effective, mode, means);
+    details.extend(missing.map(|(_, what)| format!("not enforced without control groups: {what}")));
+    let (status, found, advice) = rating(effective, mode, means);
     let reached = match network {
         Network::Open => String::new(),
         Network::None => ", no network".to_owned(),
         Network::Proxy(_) => format!(", network by {network} alone"),
     };
-    let found = if walled { found + &reached } else { found };
+    let found = if is_confined { found + &reached } else { found };
     Part {
-        name: "sandbox",
-        status,
-        found,
         details,
-        advice: advice.map(str::to_owned),
+        ..Part::new("sandbox", status, found, advice)
     }
 }
 
-/// How good a wall is, which one it is, and what makes it better.
-fn judged(
+/// The status of a sandbox, its name, and advice.
+fn rating(
     effective: Result<Effective, String>,
     mode: SandboxMode,
     means: Means,
 ) -> (Status, String, Option<&'static str>) {
     let abi = means.abi;
-    let open = "none: agents reach whatever the worker's user reaches";
+    let open = "none: agents can reach everything that the worker's user can";
     match effective {
         Err(error) => (
             Status::Missing,
@@ -185,7 +165,7 @@ fn judged(
     }
 }
 
-/// Whether NATS answers at this address.
+/// Checks whether NATS answers at this address.
 pub async fn nats(url: &str) -> Part {
     let shown = without_login(url);
     let reach = async {
@@ -201,32 +181,19 @@ pub async fn nats(url: &str) -> Part {
     let reached = tokio::time::timeout(BROKER_LIMIT, reach)
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} s", BROKER_LIMIT.as_secs())));
-    let (status, found, advice) = match reached {
-        Ok(version) => (
-            Status::Ok,
-            format!("{shown} answers, nats-server {version}"),
-            None,
-        ),
+    match reached {
+        Ok(version) => {
+            let found = format!("{shown} answers, nats-server {version}");
+            Part::new("NATS", Status::Ok, found, None)
+        }
         Err(error) => {
             let advice =
                 "start it, or set NATS_URL to its address, with user and password if it asks for them";
-            (
-                Status::Missing,
-                format!("{shown}: {error}"),
-                Some(advice.to_owned()),
-            )
+            Part::new("NATS", Status::Missing, format!("{shown}: {error}"), Some(advice))
         }
-    };
-    Part {
-        name: "NATS",
-        status,
-        found,
-        details: Vec::new(),
-        advice,
     }
 }
 
-/// Addresses as they may be shown.
 fn without_login(url: &str) -> String {
     let shown = url.split(',').map(|address| {
         let (scheme, rest) = address
@@ -244,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_of_the_sandbox_is_told_with_what_to_do() {
+    fn a_missing_or_weak_sandbox_comes_with_advice() {
         use SandboxMode::{Auto, Bubblewrap, Landlock, None};
         let check_with = |mode, means, bubblewrap, expected| {
             let part = confinement(mode, &Network::Open, means, bubblewrap, Groups::default());
@@ -299,14 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reached_of_the_network_is_told() {
+    fn the_finding_describes_network_access() {
         let check = |network: &str, mode, abi, status, found: &str, details: &str| {
             let network = network.parse().unwrap();
             let part = confinement(mode, &network, with(abi), true, Groups::default());
             assert_eq!(part.status, status, "{network} {mode:?} {abi}");
             assert!(part.found.contains(found), "{}", part.found);
-            let told = part.details.join("\n");
-            assert!(told.contains(details), "{told}");
+            let text = part.details.join("\n");
+            assert!(text.contains(details), "{text}");
         };
         use SandboxMode::{Auto, None};
         check(

@@ -3,7 +3,7 @@
 use super::findings::{Part, Status};
 use crate::tools::{FoundTool, Tools};
 
-/// Which are found: what is not among them, sessions and gates don't see unless it is installed for all users.
+/// Lists the user's tools. Sessions and gates can use other tools only if they are installed for all users.
 pub fn tools() -> Part {
     let tools = Tools::of_user();
     let names: Vec<&str> = tools.found.iter().map(|found| found.tool.name).collect();
@@ -13,10 +13,7 @@ pub fn tools() -> Part {
     };
     let line = |FoundTool { tool, folder }: &FoundTool| format!("{}: {}", tool.name, folder.display());
     Part {
-        name: "tools",
-        status: Status::Ok,
-        found,
         details: tools.found.iter().map(line).collect(),
-        advice: None,
+        ..Part::new("tools", Status::Ok, found, None)
     }
 }

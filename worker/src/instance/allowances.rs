@@ -1,4 +1,4 @@
-//! What the sessions of one instance used and may use, by their dispatches: heartbeats tell the one and bring the other.
+//! Usage and shares of an instance's sessions, by dispatch. Heartbeats report the usage and bring the shares.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,6 @@ use ralph_shared::wire::{DispatchUsage, Granted, Usage};
 
 use crate::session::Allowance;
 
-/// The allowances of the sessions that run.
 #[derive(Debug, Default)]
 pub struct Allowances(Mutex<HashMap<DispatchId, Arc<Allowance>>>);
 
@@ -17,17 +16,16 @@ impl Allowances {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session begins.
     pub fn begin(&self, dispatch: DispatchId, allowance: Arc<Allowance>) {
         self.lock().insert(dispatch, allowance);
     }
 
-    /// Its report, with all that it used, lies in the spool.
+    /// Removes a session whose report, with its usage, is spooled.
     pub fn end(&self, dispatch: DispatchId) {
         self.lock().remove(&dispatch);
     }
 
-    /// What sessions used so far, as far as it is known.
+    /// Usage of running sessions, as far as it is known.
     pub fn used(&self) -> Vec<DispatchUsage> {
         let allowances = self.lock();
         let used = allowances.iter().map(|(&dispatch, allowance)| {
@@ -41,7 +39,6 @@ impl Allowances {
         used.filter(|used| used.usage != Usage::default()).collect()
     }
 
-    /// A coordinator lets sessions use more.
     pub fn grant(&self, shares: &[Granted]) {
         let allowances = self.lock();
         for granted in shares {

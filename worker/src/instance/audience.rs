@@ -1,4 +1,4 @@
-//! What people say to the sessions of one instance: heartbeats bring it, and tell that it was heard.
+//! Messages from people to an instance's sessions. Heartbeats bring them and confirm that sessions got them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,26 +8,26 @@ use ralph_shared::wire::Words;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-/// Most ids in one heartbeat; the next one has the others.
-const MOST_HEARD: usize = 100;
+/// Most ids in one heartbeat. The next one has the rest.
+const MOST_DELIVERED: usize = 100;
 
-/// The sessions that can be spoken to.
+/// The sessions that can receive messages.
 #[derive(Debug, Default)]
 pub struct Audience(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     sessions: HashMap<DispatchId, Listener>,
-    /// What was handed to sessions, until a coordinator knows it.
-    heard: BTreeSet<Uuid>,
+    /// Delivered messages that no coordinator has acknowledged yet.
+    delivered: BTreeSet<Uuid>,
 }
 
 #[derive(Debug)]
 struct Listener {
-    said: mpsc::UnboundedSender<Words>,
-    /// Who waits for the answers to its questions.
+    messages: mpsc::UnboundedSender<Words>,
+    /// Waiting questions.
     answers: HashMap<Uuid, oneshot::Sender<Words>>,
-    /// What it has already: heartbeats bring it until they have told that it was heard.
+    /// Delivered messages: heartbeats repeat them until their delivery is confirmed.
     had: BTreeSet<Uuid>,
 }
 
@@ -36,11 +36,11 @@ impl Audience {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session begins. Gives what is said to it but for the answers to its questions.
+    /// Adds a session. Returns its messages other than answers to its questions.
     pub fn begin(&self, dispatch: DispatchId) -> mpsc::UnboundedReceiver<Words> {
-        let (said, receiver) = mpsc::unbounded_channel();
+        let (messages, receiver) = mpsc::unbounded_channel();
         let listener = Listener {
-            said,
+            messages,
             answers: HashMap::new(),
             had: BTreeSet::new(),
         };
@@ -48,12 +48,11 @@ impl Audience {
         receiver
     }
 
-    /// It is over.
     pub fn end(&self, dispatch: DispatchId) {
         self.lock().sessions.remove(&dispatch);
     }
 
-    /// Gives the answer to a question of a session, once it comes.
+    /// Waits for the answer to a session's question.
     pub fn answer(&self, dispatch: DispatchId, question: Uuid) -> oneshot::Receiver<Words> {
         let (sender, receiver) = oneshot::channel();
         if let Some(session) = self.lock().sessions.get_mut(&dispatch) {
@@ -62,7 +61,7 @@ impl Audience {
         receiver
     }
 
-    /// Hands words to their sessions. An answer that nobody waits for any more is said like anything else.
+    /// Delivers messages to their sessions. An answer that nobody waits for counts as an ordinary message.
     pub fn take(&self, words: Vec<Words>) {
         let mut state = self.lock();
         for words in words {
@@ -79,24 +78,24 @@ impl Audience {
                     None => Some(words),
                 };
                 if let Some(words) = left {
-                    // A session that ends hears nothing more; the next one is told.
-                    let _ = session.said.send(words);
+                    // A session that ends gets nothing more. The next session gets the message.
+                    let _ = session.messages.send(words);
                 }
             }
-            state.heard.insert(id);
+            state.delivered.insert(id);
         }
     }
 
-    /// What was heard, as far as no coordinator knows it.
-    pub fn heard(&self) -> Vec<Uuid> {
-        self.lock().heard.iter().take(MOST_HEARD).copied().collect()
+    /// Delivered messages that no coordinator has acknowledged.
+    pub fn delivered(&self) -> Vec<Uuid> {
+        self.lock().delivered.iter().take(MOST_DELIVERED).copied().collect()
     }
 
-    /// A coordinator knows it of these.
-    pub fn is_known(&self, heard: &[Uuid]) {
+    /// Removes messages that a coordinator acknowledged.
+    pub fn acknowledge(&self, delivered: &[Uuid]) {
         let mut state = self.lock();
-        for id in heard {
-            state.heard.remove(id);
+        for id in delivered {
+            state.delivered.remove(id);
         }
     }
 }
@@ -119,28 +118,28 @@ mod tests {
     }
 
     #[test]
-    fn words_are_handed_over_once_and_told_until_that_is_known() {
+    fn messages_are_delivered_once_and_confirmed_until_acknowledged() {
         let (audience, dispatch) = (Audience::default(), DispatchId::new());
         let (hello, question) = (words(dispatch, None, "hello"), Uuid::now_v7());
         audience.take(vec![hello.clone()]);
-        assert!(audience.heard().is_empty(), "its session has not begun");
-        let mut said = audience.begin(dispatch);
+        assert!(audience.delivered().is_empty(), "its session has not begun");
+        let mut messages = audience.begin(dispatch);
         let mut answer = audience.answer(dispatch, question);
         let answered = words(dispatch, Some(question), "yes");
         for _ in 0..2 {
             audience.take(vec![hello.clone(), answered.clone()]);
         }
-        assert_eq!(said.try_recv().unwrap(), hello);
-        assert!(said.try_recv().is_err());
+        assert_eq!(messages.try_recv().unwrap(), hello);
+        assert!(messages.try_recv().is_err());
         assert_eq!(answer.try_recv().unwrap(), answered);
-        assert_eq!(audience.heard().len(), 2);
-        audience.is_known(&[hello.id]);
-        assert_eq!(audience.heard(), [answered.id]);
+        assert_eq!(audience.delivered().len(), 2);
+        audience.acknowledge(&[hello.id]);
+        assert_eq!(audience.delivered(), [answered.id]);
         let late = words(dispatch, Some(question), "no");
         audience.take(vec![late.clone()]);
-        assert_eq!(said.try_recv().unwrap(), late);
+        assert_eq!(messages.try_recv().unwrap(), late);
         audience.end(dispatch);
         audience.take(vec![words(dispatch, None, "bye")]);
-        assert_eq!(audience.heard().len(), 2);
+        assert_eq!(audience.delivered().len(), 2);
     }
 }

@@ -1,41 +1,40 @@
-//! An agent that fails to start would take every task that names it and fail it within seconds. So after such a failure
-//! this worker doesn't offer that agent for a while, longer each time, until a session of it starts; its other
-//! agents go on (SPEC 7.3).
+//! Circuit breakers for agents that fail to start. Such an agent would take every task that names it and fail
+//! it within seconds. After a failed start this worker therefore stops offering the agent for a while, longer
+//! each time, until one of its sessions starts. Other agents are unaffected (SPEC 7.3).
 //!
-//! What concerns an account (rate, quota, overload) concerns every worker that uses it: there the coordinator holds back what
-//! needs it, with growing pauses, once it has the report. Until then this worker pauses what uses the account by itself.
+//! Problems of an account (rate, quota, overload) concern every worker that uses it. Once the coordinator has
+//! the report, it holds back the account's tasks, with growing pauses. Until then this worker pauses the
+//! account itself.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use ralph_shared::wire::{ClosedAgent, Concerns, Ended, SessionReport, TranscriptUpdate, Unavailable};
 
-/// Pause after the first failure, doubled with each further one.
+/// Pause after the first failure. It doubles with each further one.
 const FIRST: Duration = Duration::from_secs(1);
-/// Longest pause.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 
 /// Whether a session's agent started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartResult {
-    /// The agent, by its name among the worker's.
+    /// The agent's name in the worker's configuration.
     pub agent: String,
-    /// The account that it uses.
     pub account: String,
-    /// Where it failed and what it said; `None` when it started.
+    /// The kind of failure and its message. `None` if the agent started.
     pub failed: Option<(Unavailable, String)>,
-    /// For how long it held a slot.
+    /// How long the session held a slot.
     pub took: Duration,
 }
 
 impl StartResult {
-    /// The result of a session's start; `None` when the agent may not have been started.
+    /// The result of a session's start. `None` if the agent may not have been started.
     pub fn of(agent: &str, account: &str, session: &SessionReport, took: Duration) -> Option<Self> {
         let failed = match &session.ended {
             Ended::Unavailable { door, message } => {
-                let said = [Some(message.as_str()), session.unread_output.as_deref()];
-                let said: Vec<&str> = said.into_iter().flatten().collect();
-                Some((*door, said.join("; ")))
+                let parts = [Some(message.as_str()), session.unread_output.as_deref()];
+                let parts: Vec<&str> = parts.into_iter().flatten().collect();
+                Some((*door, parts.join("; ")))
             }
             Ended::Turn { .. } | Ended::Limit { .. } | Ended::AgentExited { .. } | Ended::Protocol { .. } => {
                 None
@@ -51,10 +50,10 @@ impl StartResult {
     }
 }
 
-/// Text of an agent that is more than a warning of its own, which it may send before its provider answered. Bytes.
+/// Longest text that may be only a warning of the agent's own, sent before its provider answered. Bytes.
 const WARNING_BYTES: usize = 500;
 
-/// Looks for the first update of a session that only a model can have caused: then its agent has started.
+/// Looks for the first update that only a model can have caused: it proves that the agent started.
 #[derive(Debug, Default)]
 pub struct FirstAnswer {
     text_bytes: usize,
@@ -90,14 +89,14 @@ struct AgentPause {
     reason: String,
     failures: u32,
     until: Instant,
-    /// How long it waits until then.
+    /// Length of the current pause.
     pause: Duration,
 }
 
 impl AgentBreakers {
-    /// Notes how a session began. Returns the pause that begins now, if one does.
+    /// Records the result of a start. Returns the pause that begins now, if one does.
     pub fn note(&mut self, start: &StartResult, now: Instant) -> Option<Duration> {
-        let Some((door, said)) = &start.failed else {
+        let Some((door, message)) = &start.failed else {
             self.agents.remove(&start.agent);
             return None;
         };
@@ -110,18 +109,18 @@ impl AgentBreakers {
             return (!pauses).then_some(FIRST);
         }
         let before = self.agents.get(&start.agent);
-        // Sessions that began together fail together: that is one failure.
+        // Sessions that began together fail together. They count as one failure.
         if before.is_some_and(|closed| now < closed.until) {
             return None;
         }
         let failures = before.map_or(0, |closed| closed.failures);
         let pause = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
-        // What fails slowly would else take most of its slots' time.
+        // An agent that fails slowly would otherwise take most of its slots' time.
         let pause = pause.max(start.took);
-        let end = said.floor_char_boundary(ClosedAgent::REASON_BYTES);
+        let end = message.floor_char_boundary(ClosedAgent::REASON_BYTES);
         let closed = AgentPause {
             door: *door,
-            reason: said[..end].to_owned(),
+            reason: message[..end].to_owned(),
             failures: failures + 1,
             until: now + pause,
             pause,
@@ -137,19 +136,19 @@ impl AgentBreakers {
             && !waits(self.accounts.get(account).copied())
     }
 
-    /// Whether its last start failed: it is tried by one session at a time.
+    /// Whether the agent's last start failed. Only one session at a time tries it.
     pub fn is_on_trial(&self, agent: &str) -> bool {
         self.agents.contains_key(agent)
     }
 
-    /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has waited for as long as its pause took
-    /// while others went first.
+    /// Whether an agent whose last start failed may be tried again. With `overdue`: whether one has waited
+    /// another pause while other agents went first.
     pub fn has_trials(&self, now: Instant, overdue: bool) -> bool {
         let due = |closed: &AgentPause| closed.until + if overdue { closed.pause } else { Duration::ZERO };
         self.agents.values().any(|closed| due(closed) <= now)
     }
 
-    /// When the first unavailable agent or account is tried again.
+    /// Time until the first unavailable agent or account may be tried again.
     pub fn next_retry_in(&self, now: Instant) -> Option<Duration> {
         let agents = self.agents.values().map(|closed| closed.until);
         let times = agents.chain(self.accounts.values().copied());
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_of_an_agent_grow_until_it_gets_past_the_door() {
+    fn pauses_of_an_agent_grow_until_it_starts() {
         let mut breakers = AgentBreakers::default();
         let mut now = Instant::now();
         let failed = result("a", "x", Some(Unavailable::NotFound));
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(
             breakers.note(&failed, now),
             Some(LONGEST),
-            "another one's success says nothing"
+            "another agent's success changes nothing"
         );
         now += LONGEST;
         breakers.note(&result("a", "x", None), now);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_as_long_as_its_failure_took_and_others_go_first_for_as_long_again() {
+    fn a_slow_failure_pauses_the_agent_as_long_as_it_took() {
         let mut breakers = AgentBreakers::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -233,12 +232,12 @@ mod tests {
         assert_eq!(breakers.note(&slow, start), Some(Duration::from_secs(30)));
         let check = |seconds, is_open, has_trials, overdue| {
             let now = at(seconds);
-            let told = (
+            let state = (
                 breakers.is_open("a", "x", now),
                 breakers.has_trials(now, false),
                 breakers.has_trials(now, true),
             );
-            assert_eq!(told, (is_open, has_trials, overdue), "{seconds}");
+            assert_eq!(state, (is_open, has_trials, overdue), "{seconds}");
             assert!(breakers.is_on_trial("a") && !breakers.is_on_trial("b"));
         };
         check(29, false, false, false);
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_holds_whatever_uses_it_for_as_long_as_the_coordinator_needs() {
+    fn an_accounts_failure_briefly_pauses_all_its_agents() {
         let mut breakers = AgentBreakers::default();
         let now = Instant::now();
         assert_eq!(
@@ -257,7 +256,7 @@ mod tests {
             Some(FIRST)
         );
         assert!(!breakers.is_open("b", "x", now) && breakers.is_open("b", "y", now));
-        assert_eq!(breakers.closed(now), [], "the coordinator tells of accounts");
+        assert_eq!(breakers.closed(now), [], "the coordinator reports accounts");
         assert_eq!(breakers.next_retry_in(now), Some(FIRST));
         let now = now + FIRST;
         assert!(breakers.is_open("a", "x", now));
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_answers_with_a_tool_a_thought_or_more_text_than_a_warning() {
+    fn a_tool_a_thought_or_a_long_text_proves_that_a_model_answered() {
         let text = |bytes| TranscriptUpdate::Text {
             text: "x".repeat(bytes),
         };
@@ -286,11 +285,11 @@ mod tests {
         assert_eq!(found(&[&text(WARNING_BYTES), &text(1)]), Some(1));
         assert_eq!(found(&[&text(WARNING_BYTES)]), None);
         let mut first = FirstAnswer::default();
-        assert!(first.is_in(&thought) && !first.is_in(&thought), "told once");
+        assert!(first.is_in(&thought) && !first.is_in(&thought), "reported once");
     }
 
     #[test]
-    fn only_what_came_as_far_tells_of_the_door() {
+    fn only_a_started_session_tells_whether_its_agent_started() {
         let of = |ended| StartResult::of("a", "x", &SessionReport::new(ended), Duration::ZERO);
         let turn = Ended::Turn {
             stop_reason: "end_turn".to_owned(),

@@ -1,5 +1,6 @@
-//! The end of a worker's instance: what runs may go on for a while, then it is ended, pushed and reported. Each step has its bound, and
-//! whoever stops a worker is told what they come to: killed before, it leaves the rest to its next instance.
+//! The end of a worker's instance. Running sessions may go on for a while, then they are ended, pushed and
+//! reported. Each step has a bound, and the log states their sum. A worker killed earlier leaves the rest to
+//! its next instance.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +9,15 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::instance::Instance;
 
-/// After its sessions have ended a drain waits so long for their reports to be settled.
+/// How long a drain waits for reports to be settled after its sessions have ended.
 const SETTLE: Duration = Duration::from_secs(10);
-/// From the order to end a session to giving up on it: its own graces, the push, and more.
+/// Longest time from the request to end a session until the drain gives up on it: its graces, its push, and a
+/// reserve.
 const END: Duration = Duration::from_secs(120);
-/// How often what runs is told to end meanwhile.
+/// How often the end request is repeated.
 const END_AGAIN: Duration = Duration::from_secs(1);
 
-/// Ends what runs in the slots, `others` at once after that, and then what still pushes the work of an earlier instance.
+/// Ends the sessions in the slots, then aborts `others`, then ends the push of an earlier instance's work.
 pub async fn run(
     instance: &Instance,
     mut slots: JoinSet<()>,
@@ -32,7 +34,7 @@ pub async fn run(
     );
     end_sessions(instance, &mut slots).await;
     others.iter().for_each(JoinHandle::abort);
-    // What isn't pushed by then is left to the next instance, as it was to this one.
+    // Work not pushed by then is left to the next instance, as it was left to this one.
     let abort = earlier.abort_handle();
     if tokio::time::timeout(END, earlier).await.is_err() {
         abort.abort();
@@ -40,7 +42,7 @@ pub async fn run(
     settle(instance).await;
 }
 
-/// How long a drain takes at most; longer while work of an earlier instance is still being pushed.
+/// Longest duration of a drain; longer while work of an earlier instance is being pushed.
 fn longest(drain: Duration, is_pushing: bool) -> Duration {
     let earlier = if is_pushing { END } else { Duration::ZERO };
     drain + END + earlier + SETTLE
@@ -55,7 +57,7 @@ async fn end_sessions(instance: &Instance, slots: &mut JoinSet<()>) {
         return;
     }
     instance.ending.cancel();
-    // Again and again, for what a claim under way has begun meanwhile.
+    // Repeated, because a claim under way may begin another session.
     let ended = async {
         loop {
             instance.end_all(EndReason::Drain);
@@ -70,7 +72,7 @@ async fn end_sessions(instance: &Instance, slots: &mut JoinSet<()>) {
     }
 }
 
-/// Waits, bounded, until every report is settled; what isn't stays in the spool.
+/// Waits for a bounded time until every report is settled. Unsettled ones stay in the spool.
 async fn settle(instance: &Instance) {
     let until = Instant::now() + SETTLE;
     while !instance.spool.is_empty() && Instant::now() < until {

@@ -1,6 +1,6 @@
-//! Heartbeats: leases are renewed, settled reports leave the spool, orders arrive. They also publish what waits in the
-//! spool, so that a report is sent until it is settled (DESIGN 2). What was pushed after its report is sent until an order says
-//! that it is known: heartbeats don't name it, since its dispatch is settled already.
+//! Heartbeats renew leases, bring settlements of spooled reports, and bring orders. They also publish spooled
+//! reports until they are settled (DESIGN 2). Reports of late pushes are sent until an order acknowledges
+//! them; heartbeats don't name them, since their dispatch is settled already.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use tokio::task::JoinSet;
 
 use crate::dispatch::outgoing;
 use crate::faults;
-use crate::instance::{Hearing, Instance};
+use crate::instance::{HelloResult, Instance};
 use crate::reminder::Reminder;
 use crate::spool::Spool;
 
-/// Renewals go on until the process ends, drain included. Each loop is a task: what one works through must not keep another.
-/// The first that panics ends the others.
+/// Runs until the process ends, drain included. Each loop is a task, so that none delays another. The first
+/// one that panics ends the others.
 pub async fn run(instance: Arc<Instance>) {
     let mut loops = JoinSet::new();
     loops.spawn(renew(Arc::clone(&instance)));
@@ -31,7 +31,7 @@ pub async fn run(instance: Arc<Instance>) {
     }
 }
 
-/// Beside the heartbeats: a long report's text may take longer to put than a lease lasts, and a disk to be written to.
+/// Runs beside the heartbeats, since storing a long report or a disk write may take longer than a lease.
 async fn publish(instance: Arc<Instance>) {
     loop {
         at_length(|| {
@@ -67,22 +67,22 @@ async fn renew(instance: Arc<Instance>) {
     }
 }
 
-/// Gives every due report to the broker.
+/// Publishes every due report to the broker.
 pub async fn publish_spooled(instance: &Instance) {
-    // A coordinator that died with it in its hands must not keep others from it for long.
+    // Half a lease: a coordinator that died with a report must not keep it from the others for long.
     let again = instance.times().lease / 2;
     let due = instance.spool.due(Instant::now(), again);
     if !publish_from(instance, &instance.spool, due).await {
         return;
     }
-    // Before the session's own report it would be taken for that.
+    // A late report sent before the session's own report would be taken for it.
     let reported = instance.spool.dispatches();
     let mut late = instance.late.due(Instant::now(), again);
     late.retain(|dispatch| !reported.contains(dispatch));
     publish_from(instance, &instance.late, late).await;
 }
 
-/// Publishes these reports of a spool; `false` when the broker takes none now.
+/// Publishes these reports of a spool. Returns `false` if the broker accepts none now.
 async fn publish_from(instance: &Instance, spool: &Spool, due: Vec<DispatchId>) -> bool {
     for dispatch in due {
         let Some(spooled) = spool.read(dispatch) else {
@@ -90,7 +90,7 @@ async fn publish_from(instance: &Instance, spool: &Spool, due: Vec<DispatchId>) 
         };
         let body = match outgoing::message(instance, &spooled).await {
             Ok(body) => body,
-            // What keeps one report must not keep the others.
+            // One broken report must not hold up the others.
             Err(error) => {
                 tracing::warn!(%dispatch, error = format!("{error:#}"), "a report can't be sent yet; it stays in the spool");
                 continue;
@@ -146,7 +146,7 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
         answered: instance.answered(),
         used: instance.allowances.used(),
         transcripts: instance.transcripts.next_to_confirm(),
-        heard: instance.audience.heard(),
+        heard: instance.audience.delivered(),
         warm_bytes: Some(instance.workspaces.warm_bytes()),
     };
     match instance.broker.heartbeat(&beat).await {
@@ -158,10 +158,10 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
             archived,
             words,
         }) => {
-            instance.heard(true);
+            instance.note_heartbeat(true);
             instance.transcripts.forget(&archived);
             instance.allowances.grant(&shares);
-            instance.audience.is_known(&beat.heard);
+            instance.audience.acknowledge(&beat.heard);
             instance.audience.take(words);
             if silence.over() {
                 tracing::info!("in contact again");
@@ -174,14 +174,14 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
                 instance.end(one.dispatch, one.reason);
             }
             if drain && !instance.draining.is_cancelled() {
-                tracing::info!("told to drain");
+                tracing::info!("a coordinator ordered a drain");
                 instance.drain();
             }
         }
         Ok(HeartbeatAnswer::SayHello) => say_hello_again(instance).await,
         Ok(HeartbeatAnswer::Unknown) => tracing::warn!("the heartbeat's answer is of a later release"),
         Err(error) => {
-            instance.heard(false);
+            instance.note_heartbeat(false);
             let error = format!("{error:#}");
             if silence.is_due(&error, Instant::now()) {
                 tracing::warn!(error, "out of contact");
@@ -191,13 +191,14 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
 }
 
 async fn say_hello_again(instance: &Instance) {
-    // Out of contact until it is welcome: another may have its name by now, and the dark limit has to count.
+    // Out of contact until the coordinator welcomes it: another worker may have its name now, and the dark
+    // limit must count.
     if instance.in_contact() {
         tracing::info!("the coordinator doesn't know this worker; saying hello");
     }
-    instance.heard(false);
+    instance.note_heartbeat(false);
     match instance.hello_once(&[]).await {
-        Ok(Hearing::Later { reason, .. }) => {
+        Ok(HelloResult::Later { reason, .. }) => {
             tracing::warn!(reason, "not welcome yet; saying hello again")
         }
         Ok(_) => {}
@@ -210,7 +211,7 @@ async fn say_hello_again(instance: &Instance) {
     }
 }
 
-/// Orders that come sooner than the next heartbeat's answer.
+/// Receives orders that must not wait for the next heartbeat.
 async fn orders(instance: Arc<Instance>) {
     loop {
         match instance.broker.control(&instance.config.name).await {

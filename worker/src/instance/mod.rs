@@ -1,7 +1,7 @@
 //! One incarnation of a worker, from its hello to the end of its drain.
 //!
 //! ```text
-//! lock the data folder → clear up after the instance before → hello → slots claim, work and report ⇄ heartbeats
+//! lock the data folder → clean up after the previous instance → hello → slots claim, work and report ⇄ heartbeats
 //!   SIGTERM → no more claims → running sessions may go on for the drain's time → they are ended in order, pushed and
 //!   reported → the spool is settled, or stays for the next instance
 //! ```
@@ -42,92 +42,82 @@ use crate::session::Redactor;
 use crate::spool::Spool;
 use crate::workspace::Workspaces;
 
-/// Pause between tries of what needs a coordinator.
+/// Pause between tries that need a coordinator.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What one incarnation's loops share.
+/// Shared state of one incarnation's loops.
 #[derive(Debug)]
 pub struct Instance {
     pub config: Config,
-    /// The data folder.
     pub home: Home,
-    /// Messages.
     pub broker: BrokerConnection,
-    /// Reports that wait.
+    /// Unsettled reports.
     pub spool: Spool,
-    /// The same of pushes that went well only after their session's report was settled.
+    /// Reports of pushes after their session's report was settled.
     pub late: Spool,
-    /// Transcripts that no coordinator keeps yet.
+    /// Transcripts that no coordinator stores yet.
     pub transcripts: Transcripts,
     /// The output of sessions whose reports aren't spooled yet.
     pub outputs: SessionOutputs,
-    /// Folders to work in.
     pub workspaces: Workspaces,
-    /// What takes secrets out of everything that leaves.
+    /// Removes secrets from all outgoing data.
     pub redactor: Redactor,
-    /// This instance's id.
     pub incarnation: Incarnation,
-    /// Cancelled when no more work is to be taken.
+    /// Cancelled when the worker must take no more work.
     pub draining: CancellationToken,
-    /// Cancelled when the drain is over, and what runs is to end.
+    /// Cancelled when the drain's time is over and all sessions must end.
     pub ending: CancellationToken,
-    /// Whether a coordinator told it to drain.
+    /// Whether a coordinator ordered the drain.
     ordered: AtomicBool,
     /// Why a coordinator refused this worker for good, once one did.
     pub refused: OnceLock<String>,
-    /// Triggers a heartbeat.
     pub heartbeat_now: Notify,
-    /// Tells the one that prunes to ask now.
+    /// Triggers a prune request.
     pub prune_now: Notify,
-    /// Asks for another try to push what is left.
+    /// Triggers a push of unpushed work.
     pub push_now: Notify,
     /// Whether a session's work could not be pushed when it ended.
     pub unpushed: AtomicBool,
-    /// What sessions used, and may use.
     pub allowances: Allowances,
-    /// Sessions that people can speak to.
+    /// Sessions that people can send messages to.
     pub audience: Audience,
     running: Mutex<HashMap<DispatchId, watch::Sender<Option<EndReason>>>>,
     busy_slots: AtomicU32,
-    /// For the sessions that run at once.
+    /// One permit for each session that may run at once.
     pub places: Arc<Semaphore>,
     in_contact: AtomicBool,
     times: Mutex<Times>,
     breakers: Mutex<AgentBreakers>,
     /// One permit, for [`Trial`].
     trials: Arc<Semaphore>,
-    /// Sessions whose models answered, until a coordinator knows it.
+    /// Sessions whose models answered, until a coordinator acknowledges that.
     answered: Mutex<BTreeSet<DispatchId>>,
 }
 
-/// What a hello led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hearing {
-    /// This incarnation has its name.
+pub enum HelloResult {
+    /// This incarnation now has its name.
     Welcome,
-    /// Not now.
     Later {
-        /// When to try again.
+        /// How long to wait before another try.
         pause: Duration,
-        /// Why.
         reason: String,
     },
 }
 
-/// Times that the coordinator told, and when it was last heard.
+/// Times set by the coordinator, and the last contact.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// Pause between heartbeats.
     pub heartbeat: Duration,
-    /// How long a lease lasts.
     pub lease: Duration,
-    /// How long sessions may go on without contact.
+    /// Longest time that sessions may go on without contact.
     pub dark_limit: Duration,
-    /// When a heartbeat was last answered.
+    /// Time of the last answered heartbeat.
     pub heard: Instant,
 }
 
-/// The right to try agents whose last start failed: one session of a worker has it at a time, so that they take no more than one slot.
+/// Permission to try agents whose last start failed. One session of a worker has it at a time, so that trials
+/// take at most one slot.
 #[derive(Debug)]
 pub struct Trial(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
@@ -136,7 +126,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Instance {
-    /// Who sends a transcript.
+    /// The sender of this instance's transcripts.
     pub fn origin(&self) -> TranscriptOrigin {
         TranscriptOrigin {
             worker: self.config.name.clone(),
@@ -144,17 +134,17 @@ impl Instance {
         }
     }
 
-    /// Notes that a dispatch runs, and gives what may end it.
+    /// Registers a running dispatch. Returns its end requests.
     pub fn started(&self, dispatch: DispatchId) -> watch::Receiver<Option<EndReason>> {
         let (sender, receiver) = watch::channel(None);
         lock(&self.running).insert(dispatch, sender);
         receiver
     }
 
-    /// Notes on the disk that a dispatch runs, and that it does so while this instance ends.
+    /// Records on disk that a dispatch runs, and whether it does so during a drain.
     ///
     /// # Errors
-    /// When the note can't be written; the dispatch must not run then.
+    /// Fails if the record can't be written; the dispatch must not run then.
     pub fn note_live(&self, assignment: &Assignment) -> anyhow::Result<()> {
         self.home.note_live(assignment)?;
         if self.draining.is_cancelled() {
@@ -163,18 +153,18 @@ impl Instance {
         Ok(())
     }
 
-    /// Requests to end a running dispatch.
+    /// End requests of a running dispatch.
     pub fn end_requests(&self, dispatch: DispatchId) -> Option<watch::Receiver<Option<EndReason>>> {
         lock(&self.running).get(&dispatch).map(watch::Sender::subscribe)
     }
 
-    /// Forgets on the disk that a dispatch ran, and what it said: its report lies in the spool, or nothing is left to report.
+    /// Deletes a dispatch's records on disk: its report is spooled, or nothing is left to report.
     pub fn forget(&self, dispatch: DispatchId) {
         self.home.forget_live(dispatch);
         self.outputs.forget(dispatch);
     }
 
-    /// Notes that a dispatch's report lies in the spool.
+    /// Removes a dispatch whose report is spooled.
     pub fn ended(&self, dispatch: DispatchId) {
         lock(&self.running).remove(&dispatch);
         lock(&self.answered).remove(&dispatch);
@@ -182,17 +172,17 @@ impl Instance {
         self.audience.end(dispatch);
     }
 
-    /// Notes that a session's model answers; the next heartbeat tells a coordinator.
+    /// Records that a session's model answered. The next heartbeat reports it.
     pub fn note_answer(&self, dispatch: DispatchId) {
         lock(&self.answered).insert(dispatch);
     }
 
-    /// Sessions whose models answer, as far as no coordinator knows it.
+    /// Sessions whose models answered, until a coordinator acknowledges that.
     pub fn answered(&self) -> Vec<DispatchId> {
         lock(&self.answered).iter().copied().collect()
     }
 
-    /// Forgets the answers that a coordinator knows.
+    /// Removes answers that a coordinator acknowledged.
     pub fn forget_answers(&self, dispatches: &[DispatchId]) {
         let mut answered = lock(&self.answered);
         dispatches.iter().for_each(|dispatch| {
@@ -200,7 +190,6 @@ impl Instance {
         });
     }
 
-    /// Whether a dispatch runs.
     pub fn is_running(&self, dispatch: DispatchId) -> bool {
         lock(&self.running).contains_key(&dispatch)
     }
@@ -209,7 +198,7 @@ impl Instance {
         lock(&self.running).keys().copied().collect()
     }
 
-    /// Ends a running dispatch in order; the first reason stays.
+    /// Ends a running dispatch in order. The first reason stays.
     pub fn end(&self, dispatch: DispatchId, reason: EndReason) {
         if let Some(sender) = lock(&self.running).get(&dispatch) {
             sender.send_if_modified(|now| {
@@ -223,29 +212,27 @@ impl Instance {
         }
     }
 
-    /// Ends everything that runs.
     pub fn end_all(&self, reason: EndReason) {
         for dispatch in self.running() {
             self.end(dispatch, reason);
         }
     }
 
-    /// Begins the drain that a coordinator ordered.
+    /// Begins a drain ordered by a coordinator.
     pub fn drain(&self) {
         self.ordered.store(true, Ordering::Relaxed);
         self.draining.cancel();
     }
 
-    /// Slots without work.
     pub fn free_slots(&self) -> u32 {
-        // Those that lent their places are busy all the same.
+        // Slots that lent their permit still count as busy.
         self.config
             .slots
             .saturating_sub(self.busy_slots.load(Ordering::Relaxed))
     }
 
-    /// A slot is free again, or took work.
-    pub fn slot_is_free(&self, free: bool) {
+    /// Counts a slot as free or busy.
+    pub fn set_slot_free(&self, free: bool) {
         if free {
             self.busy_slots.fetch_sub(1, Ordering::Relaxed);
         } else {
@@ -253,20 +240,21 @@ impl Instance {
         }
     }
 
-    /// Whether the last heartbeat was answered. Out of contact nothing is claimed or integrated.
+    /// Whether the last heartbeat was answered. Without contact nothing is claimed or integrated.
     pub fn in_contact(&self) -> bool {
         self.in_contact.load(Ordering::Relaxed)
     }
 
-    /// Notes an answered heartbeat, or one without an answer.
-    pub fn heard(&self, answered: bool) {
+    /// Records whether a heartbeat was answered.
+    pub fn note_heartbeat(&self, answered: bool) {
         self.in_contact.store(answered, Ordering::Relaxed);
         if answered {
             lock(&self.times).heard = Instant::now();
         }
     }
 
-    /// Notes how a session began. A failed start makes its agent or account unavailable for a while.
+    /// Records the result of a session's start. A failed start makes its agent or account unavailable for a
+    /// while.
     pub fn note_start(&self, start: &StartResult) {
         if let Some(pause) = lock(&self.breakers).note(start, Instant::now()) {
             let door = start.failed.as_ref().map(|(door, _)| door.as_str());
@@ -275,14 +263,14 @@ impl Instance {
                 account = start.account,
                 door,
                 seconds = pause.as_secs(),
-                "failed at the door; not started for a while"
+                "failed to start; paused for a while"
             );
-            // Screens show it.
+            // The heartbeat updates people's screens.
             self.heartbeat_now.notify_one();
         }
     }
 
-    /// The right to try agents whose last start failed, if there are some and no other slot tries one.
+    /// Permission to try agents whose last start failed, if there are any and no other slot tries one.
     pub fn trial(&self) -> Option<Trial> {
         self.has_trials(false)
             .then(|| Arc::clone(&self.trials).try_acquire_owned().ok())
@@ -290,12 +278,13 @@ impl Instance {
             .map(Trial)
     }
 
-    /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has let others go first for long enough.
+    /// Whether an agent whose last start failed may be tried again. With `overdue`: whether one has let
+    /// others go first for long enough.
     pub fn has_trials(&self, overdue: bool) -> bool {
         lock(&self.breakers).has_trials(Instant::now(), overdue)
     }
 
-    /// Whether the agent of an assignment is one whose last start failed.
+    /// Whether the last start of an assignment's agent failed.
     pub fn is_on_trial(&self, assignment: &Assignment) -> bool {
         match &assignment.work {
             Work::Session(order) => {
@@ -306,7 +295,7 @@ impl Instance {
         }
     }
 
-    /// The agents that may be started now; with `trial` also those whose last start failed.
+    /// The agents that may be started now. With `trial`, includes those whose last start failed.
     pub fn open_agents(&self, trial: bool) -> Vec<String> {
         let (breakers, now) = (lock(&self.breakers), Instant::now());
         let agents = self.config.machine.agents.iter();
@@ -318,7 +307,7 @@ impl Instance {
             .collect()
     }
 
-    /// When the first unavailable agent or account is tried again, if there is one.
+    /// Time until the first unavailable agent or account may be tried again, if there is one.
     pub fn next_retry_in(&self) -> Option<Duration> {
         lock(&self.breakers).next_retry_in(Instant::now())
     }
@@ -328,19 +317,18 @@ impl Instance {
         lock(&self.breakers).closed(Instant::now())
     }
 
-    /// The coordinator's times.
     pub fn times(&self) -> Times {
         *lock(&self.times)
     }
 
-    /// Says hello until a coordinator welcomes this incarnation, or it is to drain.
+    /// Says hello until a coordinator welcomes this incarnation or the drain begins.
     ///
     /// # Errors
-    /// When it is refused for good.
+    /// Fails if a coordinator refuses it for good.
     pub async fn say_hello(&self, held: &[DispatchId]) -> anyhow::Result<()> {
-        let mut told = Reminder::default();
-        while let Hearing::Later { pause, reason } = self.hello_once(held).await? {
-            if told.is_due(&reason, Instant::now()) {
+        let mut reminder = Reminder::default();
+        while let HelloResult::Later { pause, reason } = self.hello_once(held).await? {
+            if reminder.is_due(&reason, Instant::now()) {
                 let cause = self.broker.refusal(&self.config.nats_url).await;
                 let cause = cause.map(|refusal| refusal.to_string());
                 tracing::warn!(reason, cause, "not welcomed yet");
@@ -357,8 +345,8 @@ impl Instance {
     /// Says hello once.
     ///
     /// # Errors
-    /// When it is refused for good.
-    pub async fn hello_once(&self, held: &[DispatchId]) -> anyhow::Result<Hearing> {
+    /// Fails if a coordinator refuses it for good.
+    pub async fn hello_once(&self, held: &[DispatchId]) -> anyhow::Result<HelloResult> {
         let mut spooled = self.spool.dispatches();
         spooled.extend(held.iter().filter(|d| !self.spool.dispatches().contains(d)));
         spooled.extend(self.running());
@@ -396,9 +384,9 @@ impl Instance {
                 times.dark_limit = Duration::from_millis(dark_limit_ms);
                 self.broker.lease_is(times.lease);
                 drop(times);
-                self.heard(true);
+                self.note_heartbeat(true);
                 tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");
-                Ok(Hearing::Welcome)
+                Ok(HelloResult::Welcome)
             }
             Ok(HelloAnswer::Refused {
                 reason,
@@ -406,12 +394,12 @@ impl Instance {
             }) => {
                 let after_ms = retry_after_ms.ok_or_else(|| anyhow::anyhow!("{reason}"))?;
                 let pause = Duration::from_millis(after_ms.min(5_000));
-                Ok(Hearing::Later { pause, reason })
+                Ok(HelloResult::Later { pause, reason })
             }
             Ok(HelloAnswer::Unknown) => {
                 anyhow::bail!("the coordinator is of a later release; update this worker")
             }
-            Err(error) => Ok(Hearing::Later {
+            Err(error) => Ok(HelloResult::Later {
                 pause: PAUSE,
                 reason: format!("{error:#}"),
             }),

@@ -8,14 +8,14 @@ use ralph_shared::wire::{PruneAnswer, PruneRequest, Pruned};
 
 use crate::instance::Instance;
 
-/// How often a worker asks that nobody told to.
+/// Pause between requests without an order.
 const EVERY: Duration = Duration::from_secs(10 * 60);
-/// Of how many sessions the protocol's lines are kept.
+/// How many sessions' protocol logs are kept.
 const PROTOCOL_LOGS: usize = 100;
-/// Answers that one round follows, so that it ends.
+/// Most answers handled in one round, so that it ends.
 const MAX_ANSWERS: usize = 1_000;
 
-/// Goes on until the worker drains.
+/// Runs until the worker drains.
 pub async fn run(instance: Arc<Instance>) {
     loop {
         instance.workspaces.delete_expired().await;
@@ -46,7 +46,7 @@ async fn round(instance: &Instance) {
             Err(error) => {
                 tracing::debug!(
                     error = format!("{error:#}"),
-                    "nobody says what may be pruned; asked again later"
+                    "no answer about refs to prune; asking again later"
                 );
                 return;
             }

@@ -22,17 +22,18 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Runs a worker until `shutdown` and its drain. Whether a coordinator told it to drain.
+/// Runs a worker until `shutdown` and its drain. Returns whether a coordinator ordered the drain.
 ///
 /// # Errors
-/// When it can't start: data folder taken, git missing, name refused. When it is refused later, after its drain.
+/// Fails if it can't start (data folder in use, git missing, name refused), or, after its drain, if it was
+/// refused later.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<bool> {
     let instance = Arc::new(open(config, shutdown).await?);
     let left = instance.home.interrupted_assignments();
     for assignment in &left {
         let killed = session::kill_leftovers(&assignment.dispatch.0.to_string());
         if killed > 0 {
-            tracing::warn!(dispatch = %assignment.dispatch, killed, "ended what an earlier instance left running");
+            tracing::warn!(dispatch = %assignment.dispatch, killed, "ended processes of an earlier instance");
         }
     }
     let left_ids: Vec<DispatchId> = left.iter().map(|assignment| assignment.dispatch).collect();
@@ -43,7 +44,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     dispatch::report_over(&instance, &left, &held, &drained);
     let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
     instance.say_hello(&held_ids).await?;
-    // Pushing may take longer than a lease, and must not keep the slots from other work.
+    // Pushing may take longer than a lease, and must not keep slots from other work.
     let reported = instance.spool.dispatches();
     for dispatch in held_ids.iter().filter(|held| !reported.contains(held)) {
         instance.started(*dispatch);
@@ -51,7 +52,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let mut heart = tokio::spawn(heartbeat::run(instance.clone()));
     let earlier = tokio::spawn(report_earlier_instance(instance.clone(), left, held, drained));
     let mut slots = JoinSet::new();
-    // As many again for the places that slow starts lend.
+    // Twice as many, because slow starts lend their permits.
     for _ in 0..instance.config.slots * 2 {
         slots.spawn(slot::run(instance.clone()));
     }
@@ -72,7 +73,7 @@ async fn open(config: Config, shutdown: CancellationToken) -> anyhow::Result<Ins
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
     let late = Spool::open(home.late())?;
-    let said = SessionOutputs::open(home.dir().join("said"))?;
+    let outputs = SessionOutputs::open(home.dir().join("said"))?;
     let transcripts = Transcripts::open(home.transcripts())?;
     let machine = &config.machine;
     let agents = machine.agents.values().flat_map(AgentCommand::secrets);
@@ -112,14 +113,15 @@ async fn open(config: Config, shutdown: CancellationToken) -> anyhow::Result<Ins
         broker: link,
         spool,
         late,
-        outputs: said,
+        outputs,
         transcripts,
         workspaces,
     })
 }
 
-/// Waits for the drain. Heartbeats that stop before begin it, since without them whatever runs here is taken for lost; others go on
-/// meanwhile, so that what runs may end in order. Gives why they stopped.
+/// Waits for the drain. If the heartbeats stop before, the drain begins, since the coordinator will take this
+/// worker's sessions for lost. New heartbeats then run so that sessions may end in order. Returns why the
+/// heartbeats stopped.
 async fn heartbeats_until_drain(instance: &Arc<Instance>, heart: &mut JoinHandle<()>) -> Option<String> {
     let ended = tokio::select! {
         biased;

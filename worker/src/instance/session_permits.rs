@@ -1,5 +1,5 @@
-//! Places for sessions: as many as a worker has slots. An agent that is slow to start lends its place to another task until it is
-//! ready, so that agents that hang keep nobody waiting for long.
+//! Permits for sessions: as many as a worker has slots. An agent that is slow to start lends its permit to
+//! another task until it is ready, so that hanging agents block nobody for long.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A start lends its place after this part of what it may take.
+/// A start lends its permit after this fraction of its time limit.
 const LENT_AFTER: u32 = 4;
 
-/// One place, held or lent.
+/// One permit, held or lent.
 #[derive(Debug)]
 pub struct SessionPermit {
     places: Arc<Semaphore>,
@@ -18,7 +18,7 @@ pub struct SessionPermit {
 }
 
 impl SessionPermit {
-    /// Waits for a free one.
+    /// Waits for a free permit.
     pub async fn take(places: &Arc<Semaphore>) -> Self {
         let place = Self {
             places: Arc::clone(places),
@@ -28,14 +28,14 @@ impl SessionPermit {
         place
     }
 
-    /// Lends it once a start has taken a part of this time; never returns.
+    /// Lends the permit when a start has taken part of this time. Never returns.
     pub async fn lend_when_slow(&self, limit: Duration) -> Infallible {
         tokio::time::sleep(limit / LENT_AFTER).await;
         self.hold(None);
         std::future::pending().await
     }
 
-    /// Waits for a free place where this one was lent.
+    /// Waits for a free permit if this one was lent.
     pub async fn take_back(&self) {
         let is_lent = self.held.lock().unwrap_or_else(PoisonError::into_inner).is_none();
         if is_lent && let Ok(permit) = Arc::clone(&self.places).acquire_owned().await {

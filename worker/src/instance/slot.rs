@@ -1,4 +1,4 @@
-//! A slot: claims, works, reports, claims again; without work it waits for a ticket, and asks now and then all the same
+//! A slot claims, works, reports and claims again. Without work it waits for a ticket, and polls now and then
 //! (DESIGN 1.5).
 
 use std::collections::HashMap;
@@ -17,24 +17,22 @@ use crate::instance::session_permits::SessionPermit;
 use crate::instance::{Instance, Trial};
 use crate::reminder::Reminder;
 
-/// How long a slot waits for a ticket before it asks without one.
+/// How long a slot waits for a ticket before it claims without one.
 const WAIT: Duration = Duration::from_secs(25);
 /// How often a slot polls when its worker has an unavailable agent.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after a request that failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How often a slot that waits for a ticket checks whether the broker was restarted.
 const BROKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a slot remembers from one claim to the next.
 #[derive(Default)]
 struct Slot {
     tickets: HashMap<String, PullConsumer>,
-    /// The claim that may have been served already: what can't be told is asked again under the same id.
+    /// A claim without an answer. It may have been served, so it is repeated under the same id.
     asked: Option<DispatchId>,
     unreadable: Reminder,
-    /// Whether this slot may try what failed before.
+    /// Permission to try an agent whose last start failed.
     trial: Option<Trial>,
     place: Option<SessionPermit>,
 }
@@ -51,7 +49,7 @@ pub async fn run(instance: Arc<Instance>) {
             continue;
         }
         if !instance.in_contact() {
-            rest(&instance, PAUSE).await;
+            instance.rest(PAUSE).await;
             continue;
         }
         faults::point("claim.before");
@@ -75,7 +73,8 @@ impl Slot {
             claim: *self.asked.get_or_insert_with(DispatchId::new),
             pools: instance.config.pools.clone(),
             agents: instance.open_agents(self.trial.is_some()),
-            // What comes while one waits may be for what this worker can't start: others shall have it.
+            // Work that arrives during the wait may be for an agent that this worker can't start. Other
+            // workers shall have it.
             wait_ms: match instance.next_retry_in() {
                 None if self.trial.is_some() || !instance.has_trials(false) => instance.broker.wait_ms(),
                 _ => 0,
@@ -87,12 +86,12 @@ impl Slot {
     async fn answered(&mut self, instance: &Arc<Instance>, answer: ClaimAnswer) {
         match answer {
             ClaimAnswer::Assigned { assignment } => {
-                instance.slot_is_free(false);
+                instance.set_slot_free(false);
                 let _trial = self.trial.take().filter(|_| instance.is_on_trial(&assignment));
                 if let Some(place) = self.place.take() {
                     dispatch::run(instance, *assignment, Arc::new(place)).await;
                 }
-                instance.slot_is_free(true);
+                instance.set_slot_free(true);
                 self.asked = None;
             }
             ClaimAnswer::Nothing => {
@@ -104,21 +103,21 @@ impl Slot {
                 retry_after_ms,
             } => {
                 tracing::debug!(reason, "not now");
-                rest(instance, Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
+                instance.rest(Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
             }
             ClaimAnswer::SayHello => {
                 instance.heartbeat_now.notify_one();
-                rest(instance, PAUSE).await;
+                instance.rest(PAUSE).await;
             }
             ClaimAnswer::Unknown => {
                 tracing::warn!("the claim's answer is of a later release");
-                rest(instance, WAIT).await;
+                instance.rest(WAIT).await;
             }
         }
     }
 
     async fn wait_for_work(&mut self, instance: &Instance) {
-        // What failed before goes after what didn't.
+        // Agents whose last start failed go after the others.
         if self.trial.is_none() {
             self.trial = instance.trial();
             if self.trial.is_some() {
@@ -127,15 +126,15 @@ impl Slot {
         }
         let others_try = self.trial.take().is_none() && instance.has_trials(false);
         match instance.next_retry_in() {
-            // A ticket may be for what this worker can't start: others shall have it.
-            Some(left) => rest(instance, left.min(POLL_INTERVAL)).await,
-            None if others_try => rest(instance, POLL_INTERVAL).await,
+            // A ticket may be for an agent that this worker can't start. Other workers shall have it.
+            Some(left) => instance.rest(left.min(POLL_INTERVAL)).await,
+            None if others_try => instance.rest(POLL_INTERVAL).await,
             None => ticket(instance, &mut self.tickets).await,
         }
     }
 
     async fn unanswered(&mut self, instance: &Instance, error: &anyhow::Error) {
-        // Asked again it would be the same: what was assigned goes to whoever asks once its lease has ended.
+        // The answer would be the same again. Another worker gets the assignment once its lease has ended.
         if is_unreadable(error) {
             if self.unreadable.is_due("assignment", Instant::now()) {
                 tracing::warn!(
@@ -144,29 +143,22 @@ impl Slot {
                 );
             }
             self.asked = None;
-            rest(instance, WAIT).await;
+            instance.rest(WAIT).await;
         } else {
-            // The same claim is asked again: it may have been served.
+            // The claim may have been served, so it is repeated.
             tracing::debug!(error = format!("{error:#}"), "claim without an answer");
-            rest(instance, PAUSE).await;
+            instance.rest(PAUSE).await;
         }
     }
 }
 
-/// Whether there was an answer, of another release say.
+/// Whether an answer came but can't be read, for example because it is of another release.
 fn is_unreadable(error: &anyhow::Error) -> bool {
     error.is::<serde_json::Error>()
 }
 
-async fn rest(instance: &Instance, pause: Duration) {
-    tokio::select! {
-        () = instance.draining.cancelled() => {}
-        () = tokio::time::sleep(pause) => {}
-    }
-}
-
-/// Waits for a ticket of any pool, at most [`WAIT`]. It is acked at once: it says only that there is work, and the claim
-/// that follows finds it, or somebody else did.
+/// Waits for a ticket of any pool, at most [`WAIT`]. The ticket is acked at once: it only says that there is
+/// work, which the next claim finds unless another worker did.
 async fn ticket(instance: &Instance, consumers: &mut HashMap<String, PullConsumer>) {
     for pool in &instance.config.pools {
         if !consumers.contains_key(pool) {
@@ -176,7 +168,7 @@ async fn ticket(instance: &Instance, consumers: &mut HashMap<String, PullConsume
                 }
                 Err(error) => {
                     tracing::debug!(error = format!("{error:#}"), "no tickets yet");
-                    rest(instance, PAUSE).await;
+                    instance.rest(PAUSE).await;
                     return;
                 }
             }
@@ -191,11 +183,11 @@ async fn ticket(instance: &Instance, consumers: &mut HashMap<String, PullConsume
     if let Err(error) = got {
         tracing::debug!(%error, "waiting for tickets failed; asking anew for the consumers");
         consumers.clear();
-        rest(instance, PAUSE).await;
+        instance.rest(PAUSE).await;
     }
 }
 
-/// Waits until the broker is another one, which knows nothing of a request to the one before.
+/// Waits until the broker was replaced: the new one doesn't know the pending request.
 async fn reconnected(instance: &Instance) {
     let before = instance.broker.connects();
     while instance.broker.connects() == before {
@@ -203,9 +195,9 @@ async fn reconnected(instance: &Instance) {
     }
 }
 
-/// One ticket, or none within [`WAIT`]. No idle heartbeats are asked for: async-nats 0.51 takes one without asking to be woken
-/// for what comes after it, so that a ticket would wait for the end of the request. A request that the broker lost ends
-/// by itself.
+/// Waits for one ticket, at most [`WAIT`]. Requests no idle heartbeats: async-nats 0.51 takes one without
+/// asking to be woken for the next message, so that a ticket would wait for the end of the request. A request
+/// that the broker lost ends by itself.
 async fn one(consumer: &PullConsumer) -> Result<(), async_nats::Error> {
     let mut batch = consumer.fetch().max_messages(1).expires(WAIT).messages().await?;
     while let Some(message) = batch.next().await {
@@ -222,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_cannot_be_read_is_told_from_none() {
+    fn an_unreadable_answer_is_distinguished_from_no_answer() {
         let read = |answer: &[u8]| {
             serde_json::from_slice::<ClaimAnswer>(answer).context("the answer on ralph.claim can't be read")
         };

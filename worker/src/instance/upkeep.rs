@@ -1,5 +1,5 @@
-//! Keeps this worker's disk tidy from time to time: mirrors are packed, and what nobody used for long goes. A disk that is nearly full is
-//! said, whoever filled it.
+//! Cleans up this worker's disk from time to time: packs mirrors and deletes long unused ones. Warns if the
+//! disk is nearly full, whatever filled it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use crate::instance::Instance;
 use crate::reminder::Reminder;
 use crate::workspace::Untidy;
 
-/// How often it looks whether a mirror is to be packed.
+/// How often to check whether a mirror needs packing.
 const EVERY: Duration = Duration::from_secs(15 * 60);
-/// How often it looks for what nobody used.
+/// How often to look for unused mirrors.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often the free space of the disk is checked.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Goes on until the worker drains, which ends a git that packs.
+/// Runs until the worker drains, which also ends a running git.
 pub async fn run(instance: Arc<Instance>) {
     tokio::select! {
         () = instance.draining.cancelled() => {}
@@ -25,7 +25,8 @@ pub async fn run(instance: Arc<Instance>) {
     }
 }
 
-/// Tells of a disk with less room than sessions are to leave: what they can't write is then no session's fault, and nobody's is ended.
+/// Warns of a disk with less free space than sessions must leave. A failed write is then no session's fault,
+/// and no session is ended for it.
 async fn watch_disk(instance: &Instance) {
     let reserve = instance.config.machine.sandbox.resources.disk_reserve_bytes;
     let mut low = Reminder::default();
@@ -37,7 +38,7 @@ async fn watch_disk(instance: &Instance) {
                     data = %instance.home.dir().display(),
                     free_mib = free >> 20,
                     reserve_mib = reserve >> 20,
-                    "the disk is nearly full, and what sessions write may not fit: free some of it, or set `disk_budget_mb` of [workspace]"
+                    "the disk is nearly full, and sessions may fail to write: free some space, or set `disk_budget_mb` of [workspace]"
                 );
             }
         } else if free.is_some() && low.over() {

@@ -1,16 +1,17 @@
-//! Ralph's own MCP server, offered to sessions beside the sigils and confined to their task.
+//! Ralph's own MCP server. It offers tools to sessions beside the sigils, confined to their task.
 //!
-//! An agent starts `ralph-worker mcp` as it starts any MCP server, inside of its sandbox. That is a [`pipe`] to the worker, which serves
-//! the connection: a socket in the session's own folder for temporary files, and a key that only this session is told. So an agent needs
-//! no right but that of its session, and what a tool does passes the checks that sigils pass.
+//! An agent starts `ralph-worker mcp` like any MCP server, inside its sandbox. That is a [`pipe`] to the
+//! worker, which serves the connection through a socket in the session's own folder for temporary files, with
+//! a key that only this session knows. The agent therefore needs only the rights of its session, and a tool's
+//! results pass the same checks as sigils.
 //!
-//! | module | what it does |
+//! | module | content |
 //! | --- | --- |
-//! | [`pipe`] | the program that agents start |
+//! | [`pipe`] | the program for agents |
 //! | [`socket`] | the session's socket and its connections |
 //! | [`server`] | the protocol |
-//! | [`tools`] | what the tools do |
-//! | [`title`] | what agents call the tools by |
+//! | [`tools`] | the tools |
+//! | [`title`] | agents' names for the tools |
 
 pub mod pipe;
 pub mod server;
@@ -21,7 +22,7 @@ pub mod tools;
 /// The server's name among those of the agent.
 pub const NAME: &str = "ralph";
 
-/// Variable of the program with the socket's path.
+/// Environment variable with the socket's path.
 pub const SOCKET: &str = "RALPH_SESSION_SOCKET";
-/// Variable of the program with the key, which is the first line that it sends.
+/// Environment variable with the key, which is the first line to send.
 pub const KEY: &str = "RALPH_SESSION_KEY";

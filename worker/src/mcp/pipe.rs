@@ -1,4 +1,4 @@
-//! `ralph-worker mcp`: bytes between an agent and its session's worker.
+//! `ralph-worker mcp`: copies bytes between an agent and its session's worker.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,7 @@ use tokio::net::UnixStream;
 
 use super::{KEY, SOCKET};
 
-/// Passes everything on until either side ends.
-///
-/// # Errors
-/// When nobody started it for a session, or its worker is gone.
+/// Copies both ways until either side ends.
 pub async fn run() -> anyhow::Result<()> {
     let socket = std::env::var_os(SOCKET).map(PathBuf::from);
     let socket =
@@ -25,7 +22,7 @@ pub async fn run() -> anyhow::Result<()> {
         sent = copy(&mut input, &mut to) => {
             sent?;
             to.shutdown().await?;
-            // What is on its way is still answered.
+            // Requests on their way still get their answers.
             copy(&mut from, &mut output).await?;
         }
         received = copy(&mut from, &mut output) => {
@@ -36,7 +33,7 @@ pub async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// From its folder: the path of a socket has a short limit.
+/// Connects from the socket's folder, because a socket's path has a short limit.
 async fn connect(socket: &Path) -> anyhow::Result<UnixStream> {
     let (Some(folder), Some(name)) = (socket.parent(), socket.file_name()) else {
         anyhow::bail!("{SOCKET} is no path: {}", socket.display());

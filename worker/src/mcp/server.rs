@@ -1,4 +1,4 @@
-//! The protocol's side of a session's tools.
+//! The protocol side of a session's tools.
 
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::tools::{ToolName, Toolbox};
 
-/// Serves one connection.
 pub struct Server(Arc<Toolbox>);
 
 impl Server {
@@ -26,8 +25,8 @@ impl ServerHandler for Server {
         let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
         info.server_info = Implementation::new(super::NAME, env!("CARGO_PKG_VERSION"));
         info.instructions = Some(
-            "Tools of the session that you work in, for its own task alone. What they leave counts as what you write in the tags that your \
-             prompt names. How the task ended you still say by tags."
+            "Tools of your session, for its own task alone. Their results count like the tags that your \
+             prompt names. Report the end of the task with tags all the same."
                 .to_owned(),
         );
         info
@@ -52,7 +51,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let called = self.0.call(&request.name, arguments);
-        // A client that gave the call up hears nothing of it.
+        // A client that cancelled the call gets no result.
         let called = tokio::select! {
             called = called => called,
             () = context.ct.cancelled() => Err("the call was cancelled".to_owned()),
@@ -74,7 +73,7 @@ fn described(name: ToolName) -> Tool {
         .read_only(name.is_read_only())
         .destructive(false)
         .open_world(false);
-    // Claude Code hides the tools of servers until its model searches for them, but for those that ask for it.
+    // Claude Code hides a server's tools until its model searches for them, unless they ask to be loaded.
     let meta = serde_json::Map::from_iter([("anthropic/alwaysLoad".to_owned(), true.into())]);
     Tool::new(name.as_str(), name.description(), schema)
         .with_annotations(annotations)

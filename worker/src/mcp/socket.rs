@@ -1,4 +1,4 @@
-//! The socket of one session, and who may speak there.
+//! The socket of one session, and access to it.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -17,16 +17,14 @@ use uuid::Uuid;
 use super::server::Server;
 use super::tools::Toolbox;
 
-/// The socket's name.
 const NAME: &str = "ralph.sock";
-/// Connections at once; an agent has one.
+/// Connections at once. An agent has one.
 const CONNECTIONS: usize = 4;
-/// Longest message. Bytes.
 const MESSAGE_BYTES: usize = 1024 * 1024;
-/// How long a connection may take to show the key.
+/// How long a connection may take to send the key.
 const KEY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A socket that is served until it is dropped.
+/// A socket, served until it is dropped.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
@@ -34,13 +32,10 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens one in a folder. Whoever shows `key` gets the tools.
-    ///
-    /// # Errors
-    /// When it can't be made.
+    /// Opens a socket in a folder. Clients that send `key` get the tools.
     pub fn open(folder: &Path, key: Uuid, tools: Arc<Toolbox>) -> io::Result<Self> {
         let path = folder.join(NAME);
-        // By a handle on the folder: the path of a socket has a short limit.
+        // Uses a handle on the folder, because a socket's path has a short limit.
         let handle = std::fs::File::open(folder)?;
         let short = format!("/proc/self/fd/{}/{NAME}", handle.as_raw_fd());
         let listener = UnixListener::bind(short)?;
@@ -58,7 +53,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.serving.abort();
-        // The folder goes with the session; an agent may have removed it before.
+        // The folder is removed with the session, but an agent may have removed the socket before.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -91,9 +86,9 @@ async fn connection(mut stream: UnixStream, key: Uuid, tools: Arc<Toolbox>) {
     let line = format!("{key}\n");
     let mut shown = vec![0; line.len()];
     let read = tokio::time::timeout(KEY_TIMEOUT, stream.read_exact(&mut shown)).await;
-    // The time that this takes tells nothing: who may connect and doesn't know the key can't guess 122 bits.
+    // A timing attack is useless: a client without the key can't guess 122 bits.
     if !matches!(read, Ok(Ok(_))) || shown != line.as_bytes() {
-        tools.note("somebody without its key was refused at the session's tools");
+        tools.note("a client without the key was refused at the session's tools");
         return;
     }
     let (read, write) = stream.into_split();
@@ -113,15 +108,15 @@ mod tests {
     use super::*;
     use crate::mcp::tools::tests::toolbox;
 
-    /// Shows a key, says these messages, and gives what comes back until there is an answer to each, or nothing more.
-    async fn says(socket: &Socket, key: Uuid, messages: &[Value]) -> Vec<Value> {
+    /// Sends a key and these messages. Returns the answers until each message has one or the connection ends.
+    async fn send(socket: &Socket, key: Uuid, messages: &[Value]) -> Vec<Value> {
         let (read, mut write) = UnixStream::connect(socket.path()).await.unwrap().into_split();
         let mut lines = BufReader::new(read).lines();
         let mut answers = Vec::new();
         let mut text = format!("{key}\n");
         for message in messages {
             text.push_str(&format!("{message}\n"));
-            // The other side may have closed it.
+            // The other side may have closed the connection.
             let is_open = write.write_all(text.as_bytes()).await.is_ok();
             text.clear();
             if message["id"].is_null() {
@@ -149,9 +144,9 @@ mod tests {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
     }
 
-    async fn works(socket: &Socket, key: Uuid, version: &str) {
+    async fn assert_works(socket: &Socket, key: Uuid, version: &str) {
         let [begin, begun] = begin(version);
-        let answers = says(socket, key, &[begin, begun, call(1, "task_context", json!({}))]).await;
+        let answers = send(socket, key, &[begin, begun, call(1, "task_context", json!({}))]).await;
         assert!(
             answers[0]["result"]["protocolVersion"].is_string(),
             "{version}: {answers:?}"
@@ -167,22 +162,22 @@ mod tests {
         let (folder, key) = (tempfile::tempdir().unwrap(), Uuid::new_v4());
         let socket = Socket::open(folder.path(), key, Arc::new(toolbox(SessionKind::Work))).unwrap();
         for version in ["2024-11-05", "2025-06-18", "1999-01-01", "2199-01-01"] {
-            works(&socket, key, version).await;
+            assert_works(&socket, key, version).await;
         }
     }
 
-    /// Says these messages, ends its side, and waits until the other one ends.
-    async fn says_and_ends(socket: &Socket, key: Uuid, messages: &[Value]) {
+    /// Sends these messages, closes its side, and waits until the other side closes.
+    async fn send_and_close(socket: &Socket, key: Uuid, messages: &[Value]) {
         let (mut read, mut write) = UnixStream::connect(socket.path()).await.unwrap().into_split();
         let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
-        // The other side may have closed it by then.
+        // The other side may have closed the connection already.
         let _ = write.write_all(format!("{key}\n{text}").as_bytes()).await;
         drop(write);
         let _ = read.read_to_end(&mut Vec::new()).await;
     }
 
     #[tokio::test]
-    async fn what_is_too_long_or_no_protocol_ends_its_own_connection_alone() {
+    async fn an_invalid_message_ends_only_its_own_connection() {
         let (folder, key) = (tempfile::tempdir().unwrap(), Uuid::new_v4());
         let socket = Socket::open(folder.path(), key, Arc::new(toolbox(SessionKind::Work))).unwrap();
         let [begin, begun] = begin("2025-06-18");
@@ -198,11 +193,11 @@ mod tests {
                 json!({"jsonrpc": "2.0", "id": 1, "method": "nothing"}),
             ],
         ] {
-            says_and_ends(&socket, key, &messages).await;
-            works(&socket, key, "2025-06-18").await;
+            send_and_close(&socket, key, &messages).await;
+            assert_works(&socket, key, "2025-06-18").await;
         }
-        let stranger = says(&socket, Uuid::new_v4(), &[begin]).await;
+        let stranger = send(&socket, Uuid::new_v4(), &[begin]).await;
         assert_eq!(stranger, Vec::<Value>::new());
-        works(&socket, key, "2025-06-18").await;
+        assert_works(&socket, key, "2025-06-18").await;
     }
 }

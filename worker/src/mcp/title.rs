@@ -1,10 +1,10 @@
-//! What agents call the server's tools by when they ask for permission.
+//! Agents' names for the server's tools in permission requests.
 
 use super::NAME;
 use super::tools::ToolName;
 
-/// Whether a call with this title or name is one of a tool of the server: `mcp__ralph__ask`, `ralph_ask`, `ask (ralph MCP Server)`, with its
-/// arguments behind a colon or not.
+/// Whether a call with this title or name is for one of the server's tools: `mcp__ralph__ask`, `ralph_ask`,
+/// `ask (ralph MCP Server)`. Its arguments may follow after a colon.
 pub fn is_own(title: &str) -> bool {
     let title = title.split_once(": ").map_or(title, |(title, _)| title);
     let server_last = title
@@ -24,7 +24,7 @@ pub fn is_own(title: &str) -> bool {
 }
 
 #[test]
-fn each_agent_names_a_tool_in_its_own_way() {
+fn tool_names_of_all_agents_are_recognized() {
     for own in [
         "mcp__ralph__memory_add",
         "mcp_ralph_ask",

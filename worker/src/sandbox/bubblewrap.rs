@@ -1,5 +1,5 @@
-//! bubblewrap, the second sandbox: a root of its own that holds only what the policy lists, and namespaces for processes,
-//! IPC and the host's name. It needs a program, and namespaces, which some machines and containers refuse.
+//! The sandbox with bubblewrap: a root with only the paths of the policy, and namespaces for processes, IPC
+//! and the host name. It needs a program, and namespaces, which some machines and containers refuse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::LazyLock;
@@ -20,14 +19,15 @@ use super::filter::{self, Sockets};
 use super::landlock;
 use super::network::Network;
 use super::policy::Policy;
+use super::programs::is_executable;
 use super::start::{ChildSetup, Inside, path};
 use crate::sandbox::pre_exec::PreExecLimits;
 use crate::session::MARK;
 
-/// What bubblewrap makes itself.
+/// Folders that bubblewrap creates itself.
 const MADE: &[&str] = &["/proc", "/dev"];
 
-/// What of `/proc` is the whole machine's, and may be written by root.
+/// Parts of `/proc` that belong to the whole machine and that root may write.
 const KERNELS: &[&str] = &[
     "/proc/sys",
     "/proc/sysrq-trigger",
@@ -37,7 +37,7 @@ const KERNELS: &[&str] = &[
     "/proc/fs",
 ];
 
-/// Root's capabilities over plain files, which an agent that runs as root needs to work; the others go.
+/// Root's capabilities over plain files. An agent that runs as root needs them; all others are dropped.
 const CAPABILITIES: &[&str] = &[
     "CAP_CHOWN",
     "CAP_FOWNER",
@@ -46,7 +46,7 @@ const CAPABILITIES: &[&str] = &[
     "CAP_SETGID",
 ];
 
-/// The program, if it is there and works on this machine; asked once.
+/// The program, if it exists and works on this machine. Checked once.
 pub fn program() -> Option<&'static Path> {
     static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(find);
     PROGRAM.as_deref()
@@ -57,7 +57,7 @@ fn find() -> Option<PathBuf> {
     works(&program, &["--unshare-pid"], PreExecLimits::default()).then_some(program)
 }
 
-/// Whether it also makes a network of a session's own, started as that session's commands are; asked once.
+/// Whether it can also isolate a session's network, started like a session's commands. Checked once.
 pub fn isolates() -> bool {
     static ISOLATES: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
@@ -68,13 +68,12 @@ pub fn isolates() -> bool {
     *ISOLATES
 }
 
-/// What a session shares in its namespaces.
+/// Namespaces that a session shares.
 const APART: Shared = Shared {
     processes: false,
     ipc: false,
 };
 
-/// A network without anything in it.
 const ALONE: &str = "--unshare-net";
 
 fn works(program: &Path, namespaces: &[&str], pre_exec: PreExecLimits) -> bool {
@@ -85,37 +84,35 @@ fn works(program: &Path, namespaces: &[&str], pre_exec: PreExecLimits) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let beginning = ChildSetup {
-        give_up: pre_exec,
+    let setup = ChildSetup {
+        pre_exec,
         ..ChildSetup::default()
     };
-    beginning.give(&mut command, None);
+    setup.apply_to(&mut command, None);
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Whether it also starts where nobody gains rights any more, as something is given up; asked once. One that is installed with
+/// Whether it also starts under `no_new_privs`, which dropping rights requires. A setuid bubblewrap does not.
+/// Checked once.
 /// root's rights doesn't.
-fn gives_up() -> bool {
-    static GIVES_UP: LazyLock<bool> = LazyLock::new(|| {
+fn works_without_new_privileges() -> bool {
+    static WORKS: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
-            given_up(&Network::Open).is_ok_and(|pre_exec| works(program, &["--unshare-pid"], pre_exec))
+            limits_of(&Network::Open).is_ok_and(|pre_exec| works(program, &["--unshare-pid"], pre_exec))
         })
     });
-    *GIVES_UP
+    *WORKS
 }
 
-/// What namespaces don't keep out of reach, as far as this machine's bubblewrap can do without it.
-///
-/// # Errors
-/// When the kernel refuses it.
+/// Limits for what namespaces don't restrict, as far as this machine's bubblewrap runs with them.
 pub(super) fn pre_exec_limits(network: &Network) -> io::Result<PreExecLimits> {
-    if *network == Network::Open && !gives_up() {
+    if *network == Network::Open && !works_without_new_privileges() {
         return Ok(PreExecLimits::default());
     }
-    given_up(network)
+    limits_of(network)
 }
 
-fn given_up(network: &Network) -> io::Result<PreExecLimits> {
+fn limits_of(network: &Network) -> io::Result<PreExecLimits> {
     let sockets = match network {
         Network::Open => None,
         Network::None => Some(Sockets::Own),
@@ -133,11 +130,9 @@ fn given_up(network: &Network) -> io::Result<PreExecLimits> {
     })
 }
 
-/// A program as the shell finds it that stands in `folder`.
+/// Finds a program like a shell that runs in `folder`.
 pub fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> {
-    let executable = |file: &PathBuf| {
-        std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
+    let executable = |file: &PathBuf| is_executable(file);
     if program.as_encoded_bytes().contains(&b'/') {
         return Some(folder.join(program)).filter(executable);
     }
@@ -146,7 +141,6 @@ pub fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> 
         .find(executable)
 }
 
-/// bubblewrap for one session.
 pub struct Wrap {
     program: PathBuf,
     arguments: Vec<OsString>,
@@ -154,10 +148,6 @@ pub struct Wrap {
 }
 
 impl Wrap {
-    /// With what a policy lists.
-    ///
-    /// # Errors
-    /// When the network's policy can't be enforced.
     pub fn new(program: &Path, policy: &Policy, network: &Network) -> io::Result<Self> {
         let mut arguments = arguments(policy);
         if *network == Network::None {
@@ -170,13 +160,11 @@ impl Wrap {
         })
     }
 
-    /// A command inside; its program is looked for there.
+    /// A command inside the sandbox. Its program is looked up there.
     ///
-    /// bubblewrap itself runs outside of the wall, so what an agent says of its environment must never be its own (a library
-    /// to load first, say): it starts without any and reads what is meant for the inside from a file that only it has.
-    ///
-    /// # Errors
-    /// When a variable can't be given to a process.
+    /// bubblewrap itself runs outside the sandbox, so it must never get the agent's environment (a library to
+    /// preload, for example). It starts with an empty environment and reads the inner one from a file that
+    /// only it can read.
     pub fn command(&self, program: &OsStr, environment: &BTreeMap<OsString, OsString>) -> io::Result<Inside> {
         let file = memfd_create("ralph-environment", MemfdFlags::CLOEXEC)?;
         let mut file = File::from(file);
@@ -184,7 +172,7 @@ impl Wrap {
         file.rewind()?;
         let mut command = Command::new(&self.program);
         command.env_clear();
-        // What it leaves behind is found by this one.
+        // Leftover processes are found by this mark.
         command.envs(environment.get_key_value(OsStr::new(MARK)));
         command
             .args(&self.arguments)
@@ -200,15 +188,12 @@ impl Wrap {
         })
     }
 
-    /// What is given up besides, for one more child.
+    /// The additional limits for one more child.
     pub(super) fn pre_exec_limits(&self) -> io::Result<PreExecLimits> {
         self.pre_exec.again()
     }
 
-    /// Looks for the program inside: bubblewrap itself would only tell by its exit.
-    ///
-    /// # Errors
-    /// When it isn't there.
+    /// Looks for the program inside: bubblewrap itself would only report a missing one by its exit code.
     pub fn find(&self, inside: &Inside) -> io::Result<()> {
         let folder = inside.command.as_std().get_current_dir();
         let folder = folder.unwrap_or(Path::new("/"));
@@ -219,7 +204,7 @@ impl Wrap {
     }
 }
 
-/// Variables as arguments of bubblewrap, each ended by a NUL.
+/// Variables as NUL-terminated arguments of bubblewrap.
 fn variables(environment: &BTreeMap<OsString, OsString>) -> io::Result<Vec<u8>> {
     let mut arguments = Vec::new();
     for (name, value) in environment {
@@ -250,10 +235,10 @@ fn arguments(policy: &Policy) -> Vec<OsString> {
         arguments.extend(["--cap-add", capability].map(OsString::from));
     }
     arguments.extend(["--proc", "/proc", "--dev", "/dev"].map(OsString::from));
-    // Root may write what is the kernel's there, whatever its capabilities.
+    // Root may write the kernel's files there, whatever its capabilities.
     let kernels = KERNELS.iter().filter(|path| Path::new(path).exists());
     arguments.extend(kernels.flat_map(|path| ["--ro-bind", path, path].map(OsString::from)));
-    // What is there is bound where it lies; what lies in another folder comes after it.
+    // Each path is bound at its real location. A path inside another folder comes after it.
     let made = |path: &Path| MADE.iter().any(|made| path.starts_with(made));
     let mut bound: BTreeMap<PathBuf, bool> = BTreeMap::new();
     let mut named: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
@@ -270,7 +255,8 @@ fn arguments(policy: &Policy) -> Vec<OsString> {
             *bound.entry(real).or_default() |= writable;
         }
     }
-    // Where it is named by another path, a link leads there, so that programs find what lies beside it; unless the link is seen already.
+    // A path with another name becomes a symlink, so that programs find its neighbours, unless the link is
+    // already visible.
     let listed: BTreeSet<PathBuf> = bound.keys().chain(named.keys()).cloned().collect();
     named.retain(|path, _| !path.ancestors().skip(1).any(|above| listed.contains(above)));
     let seconds = bound
@@ -295,7 +281,7 @@ fn arguments(policy: &Policy) -> Vec<OsString> {
     arguments
 }
 
-/// Folders that are only there since something below them is: they can be walked through, and not looked at.
+/// Folders that exist only as parents of bound paths. They can be traversed but not listed.
 fn hidden<'a>(bound: impl Iterator<Item = &'a PathBuf> + Clone) -> BTreeSet<PathBuf> {
     let roots: BTreeSet<&Path> = bound.clone().map(PathBuf::as_path).collect();
     let above = bound.flat_map(|path| path.ancestors().skip(1));
@@ -311,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_deeper_is_bound_later_and_what_lies_above_is_hidden() {
+    fn deeper_paths_are_bound_later_and_parent_folders_are_hidden() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
         for name in ["a/b/c", "w"] {
@@ -352,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_never_an_argument() {
+    fn a_variable_cannot_inject_an_argument() {
         let environment = |name: &str, value: &str| BTreeMap::from([(name.into(), value.into())]);
         assert_eq!(
             variables(&environment("A", "b c")).unwrap(),
@@ -367,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_as_by_a_shell() {
+    fn programs_are_found_like_in_a_shell() {
         let path = OsStr::new("/nowhere:/usr/bin:/bin");
         let found = |program: &str| in_path(OsStr::new(program), path, Path::new("/usr")).is_some();
         assert!(found("sh") && found("/bin/sh") && found("./bin/env"));

@@ -1,38 +1,38 @@
-//! System calls that every session is refused, with their numbers: calls that reach past files, to processes, memory or devices of
-//! others. Landlock and namespaces close the rest (docs/agents.md has the whole table).
+//! System calls refused to every session, with their numbers: calls that reach other users' processes, memory
+//! or devices rather than files. Landlock and namespaces close the rest (docs/agents.md has the whole table).
 
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
 use crate::sandbox::process_tag;
 
-/// What a session has in common with everything else of the worker's user.
+/// Resources that a session shares with other programs of the worker's user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shared {
     /// Process ids: without a PID namespace, a call by pid reaches other programs of the user.
     pub processes: bool,
-    /// System V IPC and POSIX message queues: no IPC namespace.
+    /// System V IPC and POSIX message queues: without an IPC namespace.
     pub ipc: bool,
 }
 
-/// When a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     Always,
     /// Without an IPC namespace.
     Ipc,
-    /// Without a PID namespace, when this argument isn't 0, which stands for the caller.
+    /// Without a PID namespace, if this argument isn't 0, which means the caller.
     OtherProcess(u8),
-    /// The same; the first argument says what kind of id the second is, and this kind means all processes of a user.
+    /// Like `OtherProcess`, but the first argument is the kind of id in the second, and this kind means all
+    /// processes of a user.
     OtherProcesses(u64),
-    /// When it sets one of the limits that form the process tag.
+    /// If it sets one of the limits that form the process tag.
     ProcessTag,
-    /// The same by pid; and without a PID namespace, when it sets any limit of another process.
+    /// Like `ProcessTag`, by pid. Without a PID namespace also if it sets any limit of another process.
     LimitsOf,
-    /// When it types into a terminal.
+    /// If it types into a terminal.
     Typing,
 }
 
-/// A call's numbers: of this processor's own, and of programs of 32 bits that x86 and ARM run besides.
+/// A call's numbers: for this processor, and for 32-bit programs on x86 and ARM.
 struct Call {
     own: Option<i64>,
     x86: Option<i64>,
@@ -49,7 +49,7 @@ const fn call(own: i64, x86: i64, arm: i64, when: When) -> Call {
     }
 }
 
-/// Calls that older programs make by another one ([`X86_IPC`]) on x86 of 32 bits.
+/// Calls that older 32-bit programs on x86 make through [`X86_IPC`].
 const fn by_number(own: i64, arm: i64) -> Call {
     Call {
         own: Some(own),
@@ -71,7 +71,7 @@ const CALLS: &[Call] = &[
     call(libc::SYS_io_uring_setup, 425, 425, When::Always),
     call(libc::SYS_io_uring_enter, 426, 426, When::Always),
     call(libc::SYS_io_uring_register, 427, 427, When::Always),
-    // These watch other programs or the kernel, where the machine's settings let them.
+    // These observe other programs or the kernel, if the machine's settings allow it.
     call(libc::SYS_perf_event_open, 336, 364, When::Always),
     call(libc::SYS_bpf, 357, 386, When::Always),
     call(libc::SYS_userfaultfd, 374, 388, When::Always),
@@ -113,7 +113,7 @@ const CALLS: &[Call] = &[
     SEMTIMEDOP_TIME64,
 ];
 
-/// `ipc`, which makes all calls of System V IPC.
+/// `ipc`, which multiplexes all calls of System V IPC.
 const X86_IPC: Call = Call {
     own: None,
     x86: Some(117),
@@ -121,7 +121,7 @@ const X86_IPC: Call = Call {
     when: When::Ipc,
 };
 
-/// `semtimedop_time64`, which only programs of 32 bits have.
+/// `semtimedop_time64`, which only 32-bit programs have.
 const SEMTIMEDOP_TIME64: Call = Call {
     own: None,
     x86: Some(420),
@@ -129,18 +129,17 @@ const SEMTIMEDOP_TIME64: Call = Call {
     when: When::Ipc,
 };
 
-/// `IOPRIO_WHO_USER` of the kernel.
 const IOPRIO_WHO_USER: u64 = 3;
 
 pub(super) type Rules = std::collections::BTreeMap<i64, Vec<SeccompRule>>;
 pub(super) type Refusal<T> = Result<T, seccompiler::BackendError>;
 
-/// What is refused by this processor's own numbers; each rule is a case, and a call without any is refused always.
+/// Refusal rules for this processor's own numbers. Each rule is a case; a call without rules is always
+/// refused.
 pub(super) fn own(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| call.own)
 }
 
-/// The rules for programs of 32 bits.
 pub(super) fn rules_32_bit(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| {
         if cfg!(target_arch = "x86_64") {
@@ -164,7 +163,7 @@ fn rules(shared: Shared, number: impl Fn(&Call) -> Option<i64>) -> Refusal<Rules
     Ok(rules)
 }
 
-/// The cases in which a call is refused; `None` for never.
+/// The cases in which a call is refused. `None` for never.
 fn cases(when: When, shared: Shared) -> Refusal<Option<Vec<SeccompRule>>> {
     use SeccompCmpOp::{Eq, Ne};
     let tags = process_tag::LIMITS.map(u64::from);
@@ -178,7 +177,7 @@ fn cases(when: When, shared: Shared) -> Refusal<Option<Vec<SeccompRule>>> {
         When::Ipc | When::OtherProcess(_) | When::OtherProcesses(_) => return Ok(None),
         When::ProcessTag => tags.map(|limit| all([is(0, Eq, limit)])).into(),
         When::LimitsOf => {
-            // Without new limits it only looks at the old ones.
+            // Without new limits the call only reads the old ones.
             let mut cases: Vec<_> = tags.map(|limit| all([is(1, Eq, limit), is_given(2)])).into();
             if shared.processes {
                 cases.push(all([is(0, Ne, 0), is_given(2)]));
@@ -194,12 +193,12 @@ pub(super) fn is(argument: u8, how: SeccompCmpOp, value: u64) -> Refusal<Seccomp
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)
 }
 
-/// Whether an address is given.
+/// The argument's address is not null.
 fn is_given(argument: u8) -> Refusal<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)
 }
 
-/// The case that all of these hold.
+/// The case in which all conditions hold.
 pub(super) fn all(conditions: impl IntoIterator<Item = Refusal<SeccompCondition>>) -> Refusal<SeccompRule> {
     SeccompRule::new(conditions.into_iter().collect::<Refusal<_>>()?)
 }

@@ -1,6 +1,7 @@
-//! Control groups of a session, where this machine lets us make some: nothing that a session starts can leave them, however
-//! it detaches itself and cleans its environment; its number of processes and its memory are bounded. Without one,
-//! [`crate::session::kill_leftovers`] goes by process groups, ancestry, the mark in the environment and the [`super::ProcessTag`].
+//! Control groups of a session, where this machine allows them. No process of a session can leave them,
+//! however it detaches itself and cleans its environment. They also limit the number of processes and their
+//! memory. Without them, [`crate::session::kill_leftovers`] uses process groups, ancestry, the mark in the
+//! environment and the [`super::ProcessTag`].
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,19 +9,20 @@ use std::path::{Path, PathBuf};
 
 use super::resources::Resources;
 
-/// Hierarchies that count processes and memory: the unified one, where its controllers are ours, and the older ones.
+/// Hierarchies that count processes and memory: the unified one, if its controllers are delegated to us, and
+/// the older ones.
 const COUNTING: &[&str] = &["", "pids", "memory"];
 
-/// Older hierarchies that only gather.
+/// Older hierarchies that only group processes.
 const GATHERING: &[&str] = &["freezer", "cpu"];
 
-/// Files in which a hierarchy is told the most memory.
+/// Files for a hierarchy's memory limit.
 const MEMORY_FILES: &[&str] = &["memory.max", "memory.limit_in_bytes"];
 
-/// Files in which a hierarchy tells how many processes it killed for want of memory.
+/// Files with a hierarchy's number of out-of-memory kills.
 const KILLS_FILES: &[&str] = &["memory.events", "memory.oom_control"];
 
-/// The control groups of one session, one in each hierarchy that serves; or none.
+/// The control groups of one session: one in each usable hierarchy, or none.
 #[derive(Debug, Default)]
 pub struct Cgroup {
     folders: Vec<PathBuf>,
@@ -29,14 +31,14 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes them for a dispatch, as far as this process may.
+    /// Creates the groups of a dispatch, as far as this process may.
     pub fn make(dispatch: &str, resources: &Resources) -> Self {
         let mut made = Self::default();
         for folder in folders(dispatch) {
             if fs::create_dir(&folder).is_err() && !folder.is_dir() {
                 continue;
             }
-            // Refused where the controller is another hierarchy's, or isn't delegated.
+            // Refused if the controller belongs to another hierarchy or isn't delegated.
             let processes = fs::write(folder.join("pids.max"), resources.processes.to_string());
             made.bounds_processes |= processes.is_ok();
             if let Some(bytes) = resources.memory() {
@@ -50,7 +52,7 @@ impl Cgroup {
         made
     }
 
-    /// Those that an earlier instance of this worker made, if they are still there.
+    /// The existing groups of a dispatch, created by an earlier instance of this worker.
     pub fn of(dispatch: &str) -> Self {
         Self {
             folders: folders(dispatch)
@@ -65,17 +67,17 @@ impl Cgroup {
         !self.folders.is_empty()
     }
 
-    /// Whether the memory of all processes together is bounded.
+    /// Whether the memory of all processes together is limited.
     pub fn bounds_memory(&self) -> bool {
         self.bounds_memory
     }
 
-    /// Whether the number of processes is bounded.
+    /// Whether the number of processes is limited.
     pub fn bounds_processes(&self) -> bool {
         self.bounds_processes
     }
 
-    /// How many processes were killed for want of memory.
+    /// How many processes were killed because memory ran out.
     pub fn killed_for_memory(&self) -> u64 {
         let files = self
             .folders
@@ -89,7 +91,8 @@ impl Cgroup {
         kills.sum()
     }
 
-    /// Ways in: a process that writes `0` into each of these is in, and what it starts from then on as well.
+    /// Files to join the groups: a process that writes `0` to each joins them, together with its later
+    /// children.
     pub(super) fn entrances(&self) -> Vec<fs::File> {
         let open = |folder: &PathBuf| {
             fs::OpenOptions::new()
@@ -102,17 +105,17 @@ impl Cgroup {
             .collect()
     }
 
-    /// Kills all of its processes at once, where the hierarchy can; else none of them starts a further one from now on.
+    /// Kills all its processes at once if the hierarchy supports that. Otherwise it stops them from starting
+    /// others.
     pub fn kill(&self) {
         for folder in &self.folders {
-            // Each is refused where there is no such file.
+            // Each write fails if the file doesn't exist.
             if fs::write(folder.join("cgroup.kill"), "1").is_err() {
                 let _ = fs::write(folder.join("pids.max"), "0");
             }
         }
     }
 
-    /// The ids of its processes.
     pub fn members(&self) -> HashSet<i32> {
         let lists = self
             .folders
@@ -129,7 +132,7 @@ impl Cgroup {
     }
 }
 
-/// Goes once it is empty; while it isn't, the last one to look at it removes it.
+/// Removes empty groups. A group that is still in use is removed by a later drop.
 impl Drop for Cgroup {
     fn drop(&mut self) {
         for folder in &self.folders {
@@ -147,7 +150,7 @@ fn name(dispatch: &str) -> Option<String> {
     plain.then(|| format!("ralph-{dispatch}"))
 }
 
-/// Where the groups of a dispatch lie, or would: below those of this process.
+/// Folders of a dispatch's groups, existing or not: below the groups of this process.
 fn folders(dispatch: &str) -> Vec<PathBuf> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (mounts, own) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
@@ -167,7 +170,7 @@ fn folders(dispatch: &str) -> Vec<PathBuf> {
     places.into_iter().map(|place| place.join(&name)).collect()
 }
 
-/// Where this process' group of a hierarchy can lie, the place to prefer first.
+/// Candidates for this process's group in a hierarchy, best first.
 fn candidates(mounts: &str, own: &str, hierarchy: &str) -> Vec<PathBuf> {
     let Some((root, point)) = mounts.lines().find_map(|line| mount_of(line, hierarchy)) else {
         return Vec::new();
@@ -185,12 +188,13 @@ fn candidates(mounts: &str, own: &str, hierarchy: &str) -> Vec<PathBuf> {
         .map(|below| Path::new(point).join(below))
         .into_iter()
         .collect();
-    // In a container the path may be the host's, and the mount what is ours.
+    // In a container the path may be the host's, and the mount point this process's group.
     places.push(PathBuf::from(point));
     places
 }
 
-/// Root and mount point of a line of `mountinfo`, if it mounts the hierarchy of this controller; the unified one is `""`.
+/// Root and mount point in a line of `mountinfo`, if it mounts the hierarchy of this controller. The unified
+/// one is `""`.
 fn mount_of<'a>(line: &'a str, wanted: &str) -> Option<(&'a str, &'a str)> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ').skip(3);
@@ -210,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_found_in_every_arrangement() {
+    fn groups_are_found_in_unified_and_older_hierarchies() {
         let check = |mounts: &str, own: &str, hierarchy: &str, expected: &[&str]| {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
             assert_eq!(

@@ -1,11 +1,12 @@
-//! Other ways of calling the kernel than a processor's own. Programs of 32 bits run beside those of 64, and a program of 64 bits can
-//! make their calls as well; so what is refused is refused there too. Nothing uses x32, the third way on x86-64: it is refused.
+//! System calls in other ABIs than the processor's own. 32-bit programs run beside 64-bit ones, and a 64-bit
+//! program can make their calls too, so the same calls are refused there. x32, the third ABI on x86-64, is
+//! unused and refused entirely.
 
 use std::mem::offset_of;
 
 use seccompiler::{BpfProgram, sock_filter};
 
-/// What the kernel calls programs of 32 bits (`AUDIT_ARCH_…`), where the processor runs them.
+/// The kernel's name of 32-bit programs (`AUDIT_ARCH_…`), if the processor runs them.
 const ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x4000_0003)
 } else if cfg!(target_arch = "aarch64") {
@@ -14,24 +15,24 @@ const ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// From here on the numbers of calls are those of x32, on x86-64 alone.
+/// Call numbers from here on belong to x32, on x86-64 only.
 const X32: u32 = 0x4000_0000;
 
-/// How a program of seccompiler begins: it makes sure of the processor's own way of calling.
+/// Instructions at the start of a seccompiler program that check for the processor's own ABI.
 const CHECK: usize = 3;
 
-/// Loads a word of what the kernel tells of a call.
+/// Loads a word of the kernel's data about a call.
 const LOAD: u16 = 0x20;
-/// Skips so many steps.
+/// Skips a number of instructions.
 const SKIP: u16 = 0x05;
-/// Skips one number of steps when the word is this one, else the other.
+/// Skips `jt` instructions if the word equals `k`, otherwise `jf`.
 const IS: u16 = 0x15;
-/// The same, when it is this one or above.
+/// Like [`IS`], if the word is at least `k`.
 const IS_FROM: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-/// What is put before a program for a processor's own calls: it answers calls of the other kinds. `narrow` is the filter
-/// of the numbers of 32 bits, compiled for the own way of calling.
+/// Instructions to put before a program for the processor's own ABI: they answer calls of other ABIs.
+/// `narrow` is the filter of 32-bit numbers, compiled for the own ABI.
 pub fn before(narrow: Option<BpfProgram>) -> BpfProgram {
     let step = |code, k, jt, jf| sock_filter { code, jt, jf, k };
     let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
@@ -65,12 +66,12 @@ mod tests {
     use super::super::filter::program;
     use super::*;
 
-    /// Keeps these bits of the word.
+    /// Masks the word with `k`.
     const KEEP: u16 = 0x54;
-    /// As [`IS`], when it is above this one.
+    /// Like [`IS`], if the word is greater than `k`.
     const IS_ABOVE: u16 = 0x25;
 
-    /// What is answered to a call.
+    /// The filter's answer to a call.
     fn answered(arch: u32, nr: u32, arguments: [u32; 3], shared: bool) -> u32 {
         let shared = Shared {
             processes: shared,
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_32_bits_run_and_may_no_more_than_others() {
+    fn programs_of_32_bits_run_with_the_same_refusals() {
         let Some(arch) = ARCH else {
             return;
         };
@@ -111,7 +112,7 @@ mod tests {
         let allowed = libc::SECCOMP_RET_ALLOW;
         let numbers = |x86: u32, arm: u32| if cfg!(target_arch = "x86_64") { x86 } else { arm };
         let prlimit = numbers(340, 369);
-        // The call, its arguments, and what is answered where processes and IPC are shared, and where they are not.
+        // The call, its arguments, and the answers with shared and with separate processes and IPC.
         let rows = [
             (numbers(286, 309), [0, 0, 0], refused, refused),
             (numbers(288, 311), [0, 0, 0], refused, refused),

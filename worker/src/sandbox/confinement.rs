@@ -1,4 +1,4 @@
-//! What confines the processes of one session, and how they are started inside.
+//! The sandbox of one session's processes, and how to start processes in it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -24,32 +24,31 @@ use crate::sandbox::effective::Effective;
 use crate::sandbox::pre_exec::PreExecLimits;
 use crate::sandbox::process_tag::ProcessTag;
 
-/// What confines the processes of one session, and holds them together.
+/// A session's sandbox, which also groups its processes.
 pub struct Confinement {
-    wall: Wall,
+    mechanism: Mechanism,
     cgroup: Arc<Cgroup>,
-    /// By which its processes are found.
+    /// Tag to find its processes by.
     tag: Option<ProcessTag>,
     resources: Resources,
 }
 
-/// What keeps files out of reach.
-enum Wall {
+enum Mechanism {
     Open,
     Landlock {
-        /// Where a session can have one.
+        /// `None` if a session can't have a root of its own.
         root: Option<Root>,
         pre_exec: PreExecLimits,
     },
     Bubblewrap(Wrap),
 }
 
-/// Decides what confines agents: with `auto`, a Landlock that keeps signals inside, with a root of the session's own, before
-/// bubblewrap; that before Landlock alone, beside which whatever listens on a path (a message bus, docker) may be seen; and that
-/// before nothing.
+/// Decides on an agent's sandbox. `auto` prefers, in this order: a Landlock that scopes signals, with a root
+/// of the session's own; bubblewrap; Landlock alone, which may leave sockets with a path reachable (a message
+/// bus, docker); nothing.
 ///
 /// # Errors
-/// In a mode that insists: what is missing, and what to do.
+/// Fails if a required mode isn't available: the message says what is missing and what to do.
 pub fn effective(
     mode: SandboxMode,
     network: &Network,
@@ -57,7 +56,7 @@ pub fn effective(
     bubblewrap: bool,
 ) -> Result<Effective, String> {
     let landlock_abi = means.abi;
-    // One that can't give a session a network of its own is no choice where there is to be none.
+    // Without network isolation, bubblewrap is no choice for a session without a network.
     let fits = bubblewrap && (*network != Network::None || means.namespace);
     match mode {
         SandboxMode::None => Ok(Effective::Open),
@@ -79,7 +78,7 @@ pub fn effective(
     }
 }
 
-/// What this machine has to enforce a network's policy with.
+/// This machine's means to enforce a network policy.
 pub fn means() -> Means {
     Means {
         abi: support().abi,
@@ -89,8 +88,8 @@ pub fn means() -> Means {
     }
 }
 
-/// Landlock, with a root of the session's own where that is possible.
-fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Result<Wall> {
+/// Landlock, with a root of the session's own if possible.
+fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Result<Mechanism> {
     let sockets = match network {
         Network::Open => None,
         Network::None => Some(Sockets::Local),
@@ -105,17 +104,18 @@ fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Res
         processes: true,
         ipc: root.is_none(),
     };
-    // A policy for the network is enforced or refused before; without one, a kernel that filters nothing will do.
+    // A network policy is enforced or refused earlier. Without one, the kernel need not support filters.
     let filters = sockets.is_some() || filter::works();
     let pre_exec = PreExecLimits {
         rules: Some(rules(&policy, network).map_err(io::Error::other)?),
         calls: filters.then(|| filter::program(sockets, shared)).transpose()?,
         capabilities: true,
     };
-    Ok(Wall::Landlock { root, pre_exec })
+    Ok(Mechanism::Landlock { root, pre_exec })
 }
 
-/// The path by which each session sees this path of its own folder ([`SESSION_MOUNT`]); `None` in a sandbox without a root of its own.
+/// Path of a file in a session's own folder that is equal in all sessions ([`SESSION_MOUNT`]). `None` in a
+/// sandbox without a root of its own.
 pub fn shared_path(sandbox: &Sandbox, session_folder: &Path, path: &Path) -> Option<PathBuf> {
     let effective = effective(
         sandbox.mode,
@@ -133,20 +133,19 @@ pub fn shared_path(sandbox: &Sandbox, session_folder: &Path, path: &Path) -> Opt
 }
 
 impl Confinement {
-    /// Nothing.
     pub fn none() -> Self {
         Self {
-            wall: Wall::Open,
+            mechanism: Mechanism::Open,
             cgroup: Arc::default(),
             tag: None,
             resources: Resources::default(),
         }
     }
 
-    /// Makes the wall of a session, and its control groups where that is possible.
+    /// Creates the sandbox of a session, with control groups if possible.
     ///
     /// # Errors
-    /// In a mode that insists: what is missing, and what to do.
+    /// Fails if a required mode isn't available: the message says what is missing and what to do.
     pub fn new(sandbox: &Sandbox, policy: &Policy, dispatch: &str) -> Result<Self, String> {
         let bubblewrap = bubblewrap::program();
         let network = &sandbox.network;
@@ -156,80 +155,74 @@ impl Confinement {
             .enforceable(effective, means())
             .map_err(|error| format!("failed to confine the agent: {error}"))?;
         let refused = |error: io::Error| format!("failed to make the sandbox's rules: {error}");
-        let wall = match (effective, bubblewrap) {
+        let mechanism = match (effective, bubblewrap) {
             (Effective::Landlock, _) => landlocked(policy, network, root::kind()).map_err(refused)?,
             (Effective::Bubblewrap, Some(program)) => {
-                Wall::Bubblewrap(Wrap::new(program, policy, network).map_err(refused)?)
+                Mechanism::Bubblewrap(Wrap::new(program, policy, network).map_err(refused)?)
             }
-            _ => Wall::Open,
+            _ => Mechanism::Open,
         };
         let resources = sandbox.resources;
         let cgroup = Arc::new(Cgroup::make(dispatch, &resources));
         Ok(Self {
-            wall,
+            mechanism,
             cgroup,
             tag: Some(ProcessTag::of(dispatch)),
             resources,
         })
     }
 
-    /// Whether anything is out of reach.
+    /// Whether any files are protected.
     pub fn is_confined(&self) -> bool {
-        !matches!(self.wall, Wall::Open)
+        !matches!(self.mechanism, Mechanism::Open)
     }
 
-    /// The control groups of the session, which are gone with the last one who holds them.
+    /// The session's control groups. They are removed when the last holder drops them.
     pub fn cgroup(&self) -> Arc<Cgroup> {
         self.cgroup.clone()
     }
 
-    /// A command that [`Self::spawn`] starts inside, with this environment and no other.
-    ///
-    /// # Errors
-    /// When a variable can't be given to a process.
+    /// A command that [`Self::spawn`] starts inside, with only this environment.
     pub fn command(
         &self,
         program: impl AsRef<OsStr>,
         environment: &BTreeMap<OsString, OsString>,
     ) -> io::Result<Inside> {
-        match &self.wall {
-            Wall::Open | Wall::Landlock { .. } => Ok(Inside::plain(program.as_ref(), environment)),
-            Wall::Bubblewrap(wrap) => wrap.command(program.as_ref(), environment),
+        match &self.mechanism {
+            Mechanism::Open | Mechanism::Landlock { .. } => Ok(Inside::plain(program.as_ref(), environment)),
+            Mechanism::Bubblewrap(wrap) => wrap.command(program.as_ref(), environment),
         }
     }
 
-    /// Whether a process of its own stands between the worker and what it starts.
+    /// Whether a wrapper process runs between the worker and the command.
     pub fn is_wrapped(&self) -> bool {
-        matches!(self.wall, Wall::Bubblewrap(_))
+        matches!(self.mechanism, Mechanism::Bubblewrap(_))
     }
 
-    /// Starts a command of [`Self::command`] inside. It leads a session and a process group of its own.
-    ///
-    /// # Errors
-    /// When the command can't be started, or not be confined.
+    /// Starts a command of [`Self::command`] inside, as the leader of its own session and process group.
     pub fn spawn(&self, command: &mut Inside) -> io::Result<Child> {
-        // Where the whole session can't be bounded, a bound that somebody asked for holds for each process.
+        // If the whole session's memory can't be limited, a configured limit applies to each process.
         let memory = self
             .resources
             .memory_bytes
             .filter(|_| !self.cgroup.bounds_memory());
-        let (root, pre_exec) = match &self.wall {
-            Wall::Open => (None, PreExecLimits::default()),
-            Wall::Landlock { root, pre_exec } => (root.clone(), pre_exec.again()?),
-            Wall::Bubblewrap(wrap) => {
+        let (root, pre_exec) = match &self.mechanism {
+            Mechanism::Open => (None, PreExecLimits::default()),
+            Mechanism::Landlock { root, pre_exec } => (root.clone(), pre_exec.again()?),
+            Mechanism::Bubblewrap(wrap) => {
                 wrap.find(command)?;
                 (None, wrap.pre_exec_limits()?)
             }
         };
-        // Where nothing keeps terminals apart, the worker opens a session's for it.
-        let handed_over = matches!(self.wall, Wall::Landlock { root: None, .. }) && filter::works();
+        // If nothing separates terminals, the worker opens a session's terminals for it.
+        let handed_over = matches!(self.mechanism, Mechanism::Landlock { root: None, .. }) && filter::works();
         let (handing, handed) = handed_over.then(terminals::pair).transpose()?.unzip();
-        let child = command.begin(ChildSetup {
+        let child = command.start(ChildSetup {
             entrances: self.cgroup.entrances(),
             limits: self.resources.limits(memory),
             tag: self.tag,
             root,
-            give_up: pre_exec,
+            pre_exec,
             terminals: handing,
         })?;
         if let Some(handed) = handed {
@@ -243,7 +236,7 @@ impl Confinement {
 mod tests {
     use super::*;
 
-    /// What a program prints that is kept in by Landlock alone, with or without a root of its own.
+    /// Output of a program confined by Landlock alone, with or without a root of its own.
     async fn printed(kind: Option<Kind>, script: &str) -> String {
         let work = tempfile::tempdir().unwrap();
         let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"].map(PathBuf::from);
@@ -253,7 +246,7 @@ mod tests {
             ..Policy::default()
         };
         let confinement = Confinement {
-            wall: landlocked(&policy, &Network::Open, kind).unwrap(),
+            mechanism: landlocked(&policy, &Network::Open, kind).unwrap(),
             ..Confinement::none()
         };
         let environment = BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]);
@@ -268,7 +261,8 @@ mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Opens a terminal as glibc does, uses it, and tries the one of a person; its other end is only asked for by its first.
+    /// Opens a terminal like glibc, uses it, and tries a person's terminal, whose other end only its first
+    /// end may request.
     const TERMINALS_APART: &str = "import os, pty, fcntl
 master, slave = os.openpty()
 os.write(slave, b'used')
@@ -289,10 +283,10 @@ for attempt in (
 ";
 
     #[tokio::test]
-    async fn terminals_are_there_and_a_persons_is_not_with_a_root_and_without() {
+    async fn a_session_gets_its_own_terminals_and_not_a_persons() {
         let persons = nix::pty::openpty(None, None).unwrap();
         let name = nix::unistd::ttyname(&persons.slave).unwrap();
-        // Numbers in an instance of its own begin with 0; this one lies there too.
+        // Numbers in a separate instance begin with 0, which is also this terminal's number.
         let script = TERMINALS_APART.replace("PERSONS", &name.display().to_string());
         let expected = "used\nin-a-shell\nheld\nheld\n";
         assert_eq!(printed(None, &script).await, expected);
@@ -303,7 +297,7 @@ for attempt in (
     }
 
     #[test]
-    fn a_mode_that_insists_is_never_open() {
+    fn a_required_mode_never_runs_open() {
         use Effective as E;
         use SandboxMode as M;
         let means = |abi, own_root| Means {

@@ -1,9 +1,8 @@
-//! The confinement that a mode comes to on this machine.
+//! The effective sandbox of a mode on this machine.
 
-/// What a mode comes to on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effective {
-    /// Nothing confines agents.
+    /// No sandbox.
     Open,
     Landlock,
     Bubblewrap,

@@ -1,5 +1,5 @@
-//! The filter of a session's system calls (seccomp): [`calls`] that are always refused, and where the network has a policy, sockets of
-//! other kinds than Landlock knows, which is TCP alone and only in its plain form.
+//! The seccomp filter of a session: refuses the [`calls`] refused to every session and, under a network
+//! policy, sockets other than plain TCP, since Landlock controls only those.
 
 use std::io;
 use std::sync::LazyLock;
@@ -11,27 +11,27 @@ use seccompiler::{
 use super::calls::{self, Refusal, Rules, Shared, all, is};
 use crate::sandbox::compat_calls;
 
-/// Which sockets may be made. Those with a path, and the kernel's list of this machine's addresses, always may.
+/// Which sockets a session may create. It may always create sockets with a path, and query the kernel for
+/// this machine's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sockets {
-    /// No others.
     Local,
-    /// Plain TCP, whose ports Landlock knows.
+    /// Plain TCP, whose ports Landlock controls.
     Tcp,
-    /// Internet protocols of every kind, in a network of the session's own.
+    /// All internet protocols, in a network of the session's own.
     Own,
 }
 
 /// The lowest bits of a socket's type, without its flags.
 const TYPE_MASK: u64 = 0xf;
 
-/// What a session without namespaces shares.
+/// Resources that a session without namespaces shares.
 const ALL_SHARED: Shared = Shared {
     processes: true,
     ipc: true,
 };
 
-/// Whether this machine filters system calls; asked once.
+/// Whether this machine can filter system calls. Checked once.
 pub fn works() -> bool {
     static WORKS: LazyLock<bool> = LazyLock::new(|| {
         let tried = std::thread::spawn(|| {
@@ -43,13 +43,13 @@ pub fn works() -> bool {
     *WORKS
 }
 
-/// What the kernel is told: of sockets only where the network has a policy.
+/// The filter program. It restricts sockets only under a network policy.
 ///
 /// # Errors
-/// On a processor for which no filter can be written.
+/// Fails on a processor without filter support.
 pub fn program(sockets: Option<Sockets>, shared: Shared) -> io::Result<BpfProgram> {
     let own = compiled(rules(sockets, shared).map_err(io::Error::other)?)?;
-    // With a policy for sockets, programs of 32 bits are killed; without one they go on.
+    // Under a socket policy, 32-bit programs are killed; otherwise they run.
     let narrow = match sockets {
         Some(_) => None,
         None => Some(compiled(calls::rules_32_bit(shared).map_err(io::Error::other)?)?),
@@ -57,7 +57,7 @@ pub fn program(sockets: Option<Sockets>, shared: Shared) -> io::Result<BpfProgra
     Ok(compat_calls::before(narrow).into_iter().chain(own).collect())
 }
 
-/// A program that kills whoever calls in another way than this processor's own.
+/// A program that kills callers of any other ABI.
 fn compiled(rules: Rules) -> io::Result<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
@@ -66,22 +66,19 @@ fn compiled(rules: Rules) -> io::Result<BpfProgram> {
         .map_err(io::Error::other)
 }
 
-/// Filters this thread's system calls from now on, and those of everything that it starts.
-///
-/// # Errors
-/// When the kernel refuses.
+/// Filters the system calls of this thread and all its children from now on.
 pub fn apply(program: &BpfProgram) -> Result<(), seccompiler::Error> {
     apply_filter(program)
 }
 
-/// What is refused, by system call; each rule is a case.
+/// Refusal rules by system call. Each rule is a case.
 fn rules(sockets: Option<Sockets>, shared: Shared) -> Refusal<Rules> {
     let mut rules = calls::own(shared)?;
     if let Some(sockets) = sockets {
         rules.insert(libc::SYS_socket, socket(sockets)?);
     }
     if sockets == Some(Sockets::Tcp) {
-        // Data that is sent with the opening of a connection, which Landlock doesn't see open.
+        // Data sent while a connection opens, which Landlock doesn't check.
         let flags_at = [
             (libc::SYS_sendto, 3),
             (libc::SYS_sendmsg, 2),
@@ -98,7 +95,6 @@ fn rules(sockets: Option<Sockets>, shared: Shared) -> Refusal<Rules> {
     Ok(rules)
 }
 
-/// Sockets that may not be made.
 fn socket(sockets: Sockets) -> Refusal<Vec<SeccompRule>> {
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
     let number = |number: i32| u64::from(number.cast_unsigned());
@@ -134,23 +130,23 @@ mod tests {
         ipc: false,
     };
 
-    /// What a thread is answered that filters its calls; 0 when it may.
+    /// The error of a call in a filtered thread; 0 if it is allowed.
     #[allow(unsafe_code)] // No library makes these calls.
     fn asks(number: i64, arguments: [usize; 3]) -> i32 {
         let [a, b, c] = arguments;
-        // SAFETY: none of the calls below writes to an address that it is given.
+        // SAFETY: none of the calls below writes to an address in its arguments.
         match unsafe { libc::syscall(number, a, b, c, 0, 0) } {
             -1 => io::Error::last_os_error().raw_os_error().unwrap_or_default(),
             _ => 0,
         }
     }
 
-    /// Each call with arguments that do nothing where it is let through, and whether it is refused: where processes and IPC are
-    /// shared, and where neither is.
+    /// Each call has arguments without effect if it is allowed, and expected refusals: with shared processes
+    /// and IPC, and with neither shared.
     #[test]
-    fn calls_past_files_are_refused() {
+    fn calls_that_reach_other_processes_or_the_kernel_are_refused() {
         let own = std::process::id() as usize;
-        // What is in force already.
+        // The limits already in force.
         let (soft, hard) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_FSIZE).unwrap();
         let limit = libc::rlimit {
             rlim_cur: soft,

@@ -1,4 +1,4 @@
-//! Landlock: which files, ports and processes are out of reach, as the kernel is told it.
+//! Landlock rules for files, ports and processes.
 
 use std::sync::LazyLock;
 
@@ -10,27 +10,27 @@ use landlock::{
 use super::network::Network;
 use super::policy::Policy;
 
-/// The newest rights that are requested; an older kernel enforces those that it knows.
+/// The newest requested rights. An older kernel enforces those it knows.
 pub(super) const NEWEST_ABI: ABI = ABI::V9;
 
-/// What `sandbox = "landlock"` insists on: rename, truncate, TCP and devices are controlled from here on (Linux 6.10).
+/// Required by `sandbox = "landlock"`: controls rename, truncate, TCP and devices (Linux 6.10).
 pub const REQUIRED_ABI: u32 = 5;
 
-/// From here on signals and abstract sockets stay inside (Linux 6.12).
+/// From this ABI on, signals and abstract sockets stay inside (Linux 6.12).
 pub(super) const SCOPE_ABI: u32 = 6;
 
-/// From here on sockets with a path are controlled as well.
+/// From this ABI on, Landlock controls sockets with a path.
 const SOCKET_ABI: u32 = 9;
 
-/// What this machine can enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Support {
-    /// Landlock's ABI; 0 without it.
+    /// Landlock's ABI; 0 without Landlock.
     pub abi: u32,
 }
 
 impl Support {
-    /// What is not enforced here, for `doctor` and the worker's start; `own_root` where a session has a root of its own.
+    /// Missing protection on this machine, for `doctor` and the worker's start. `own_root` says whether a
+    /// session has a root of its own.
     pub fn gaps(&self, own_root: bool) -> Vec<&'static str> {
         let missing = [
             (
@@ -67,14 +67,13 @@ impl Support {
     }
 }
 
-/// What the kernel can do, asked once.
 pub fn support() -> Support {
     static SUPPORT: LazyLock<Support> = LazyLock::new(query_kernel);
     *SUPPORT
 }
 
 fn query_kernel() -> Support {
-    // Only confining tells which version the kernel has, so a thread does it and ends.
+    // The kernel reports its version only when it confines a thread, so a separate thread does it and ends.
     let asked = std::thread::spawn(|| {
         Ruleset::default()
             .handle_access(AccessFs::from_all(NEWEST_ABI))?
@@ -91,10 +90,7 @@ fn query_kernel() -> Support {
     Support { abi }
 }
 
-/// The rules of a policy, as far as the kernel knows them; those for the network, all of them.
-///
-/// # Errors
-/// When the kernel refuses them.
+/// The rules of a policy, as far as the kernel knows them. All network rules are required.
 pub(super) fn rules(policy: &Policy, network: &Network) -> Result<RulesetCreated, RulesetError> {
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST_ABI))?
@@ -104,16 +100,14 @@ pub(super) fn rules(policy: &Policy, network: &Network) -> Result<RulesetCreated
         .add_rules(path_beneath_rules(&policy.write, AccessFs::from_all(NEWEST_ABI)))
 }
 
-/// Rules for the network alone, beside another wall; abstract sockets are out of reach as far as the kernel knows them.
-///
-/// # Errors
-/// When the kernel refuses them.
+/// Rules for the network only, beside another sandbox. Abstract sockets are blocked if the kernel supports
+/// it.
 pub(super) fn port_rules(network: &Network) -> Result<RulesetCreated, RulesetError> {
     let rules = over_ports(Ruleset::default(), network)?.scope(Scope::AbstractUnixSocket)?;
     add_port(rules.create()?, network)
 }
 
-/// Takes all of TCP away where a proxy is all that may be reached. Without a network there are no such sockets anyway.
+/// Forbids all TCP if only a proxy may be reached. Without a network there are no such sockets anyway.
 fn over_ports(rules: Ruleset, network: &Network) -> Result<Ruleset, RulesetError> {
     if network.port().is_none() {
         return Ok(rules);
@@ -135,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_enforced_is_said() {
+    fn gaps_name_missing_protection() {
         let gaps = |abi, own_root| Support { abi }.gaps(own_root).join("\n");
         assert!(gaps(0, false).starts_with("files: the kernel has no Landlock"));
         let sockets = "sockets with a path";

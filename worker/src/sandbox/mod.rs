@@ -1,28 +1,29 @@
-//! What an agent and everything that it starts may reach (DESIGN 5, 7): it writes only to its workspace, its home and its
-//! temporary folder, and reads only the system, its tools and these; the worker's secrets, other slots and the
-//! user's home are out of reach, whatever their permissions.
+//! The sandbox of an agent and all its child processes (DESIGN 5, 7). It can write only to its workspace, its
+//! home and its temporary folder, and read only these, the system and its tools. The worker's secrets, other
+//! slots and the user's home are inaccessible, whatever their permissions.
 //!
-//! It is Linux' Landlock: no privilege, no daemon, inherited by every child. A child confines itself before its first instruction.
-//! What Landlock doesn't know (permission bits, owners and times of files, sockets with a path before ABI 9, whose a terminal is)
-//! is closed by a mount namespace beneath it, where the worker can make one; else bubblewrap goes first, where it works. Calls
-//! that reach other processes are filtered. What of the network may be reached is a policy of its own.
+//! It uses Linux' Landlock: no privilege, no daemon, inherited by every child. A child confines itself before
+//! its first instruction. Landlock doesn't control permission bits, owners and times of files, sockets with a
+//! path before ABI 9, or the owner of a terminal. A mount namespace beneath it closes these gaps if the
+//! worker can create one; otherwise bubblewrap is preferred where it works. Calls that reach other processes
+//! are filtered. Network access has a policy of its own.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
-//! | [`policy`](mod@policy) | which folders may be read and written: a decision |
-//! | [`programs`] | what a program needs to be started: links, packages, interpreters |
-//! | [`confinement`] | which wall a session gets, and how its processes are started inside |
-//! | [`network`] | what of the network may be reached: a decision |
-//! | [`landlock`], [`filter`] | telling the kernel: files and ports; system calls |
-//! | [`calls`], [`compat_calls`] | which system calls are refused; those of programs of 32 bits |
+//! | [`policy`](mod@policy) | decides which folders may be read and written |
+//! | [`programs`] | paths that a program needs to start: links, packages, interpreters |
+//! | [`confinement`] | the kind of sandbox of a session, and starting processes in it |
+//! | [`network`] | decides on network access |
+//! | [`landlock`], [`filter`] | kernel rules for files and ports; for system calls |
+//! | [`calls`], [`compat_calls`] | refused system calls; those of 32-bit programs |
 //! | [`root`] | a root of a session's own beneath Landlock: mounts, terminals, IPC |
 //! | [`terminals`] | terminals where a session has no such root |
-//! | [`pre_exec`] | what a child gives up of what the worker has |
-//! | [`start`] | a command of a session, and what it is given before its first instruction |
-//! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where Landlock isn't there or knows no sockets |
-//! | [`process_tag`] | by what the kernel keeps: whose a process is |
-//! | [`cgroup`] | holding a session's processes together, so that none is left behind |
-//! | [`resources`] | what they may use of the machine |
+//! | [`pre_exec`] | rights that a child gives up |
+//! | [`start`] | a session's command, and its setup before the first instruction |
+//! | [`bubblewrap`](mod@bubblewrap) | a root of its own, if Landlock is missing or does not control sockets |
+//! | [`process_tag`] | resource limits that identify a session's processes |
+//! | [`cgroup`] | control groups that hold a session's processes |
+//! | [`resources`] | limits of memory, processes, CPU and disk |
 
 mod bubblewrap;
 mod calls;
@@ -58,34 +59,30 @@ pub use resources::Resources;
 pub use root::is_possible as own_root;
 pub use start::Inside;
 
-/// The worker's configuration: `[workspace] sandbox`, and what agents reach besides.
+/// The worker's sandbox configuration: `[workspace] sandbox` and related settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sandbox {
-    /// What confines an agent.
     pub mode: SandboxMode,
-    /// Further files and folders that every agent may read: toolchains in the user's home, say.
+    /// More files and folders that every agent may read, such as toolchains in the user's home.
     pub read: Vec<PathBuf>,
-    /// Further files and folders that every agent may write: shared caches, say.
+    /// More files and folders that every agent may write, such as shared caches.
     pub write: Vec<PathBuf>,
-    /// Variables of the worker's that everything inside gets; a path among them may be read.
+    /// Variables of the worker that every sandboxed process gets. A path among them may be read.
     pub passed: BTreeMap<String, String>,
-    /// What of the network may be reached.
     pub network: Network,
-    /// What a session may use.
     pub resources: Resources,
 }
 
-/// What confines an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SandboxMode {
-    /// Whatever this machine has, as far as it goes.
+    /// The best that this machine supports.
     #[default]
     Auto,
-    /// Landlock with [`REQUIRED_ABI`] at least; else agents are refused rather than run open.
+    /// Landlock with at least [`REQUIRED_ABI`]. If it is missing, agents are refused rather than run without
+    /// a sandbox.
     Landlock,
-    /// bubblewrap; where it doesn't work, agents are refused rather than run open.
+    /// bubblewrap. If it doesn't work, agents are refused rather than run without a sandbox.
     Bubblewrap,
-    /// Nothing.
     None,
 }
 
@@ -110,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_read_and_others_refused_with_the_choice() {
+    fn modes_are_parsed_and_an_error_lists_them() {
         assert_eq!("landlock".parse(), Ok(SandboxMode::Landlock));
         assert_eq!("none".parse(), Ok(SandboxMode::None));
         assert_eq!("bubblewrap".parse(), Ok(SandboxMode::Bubblewrap));

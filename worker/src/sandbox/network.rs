@@ -1,5 +1,5 @@
-//! What a session may reach of the network: everything, nothing, or one proxy. The policy and what of it a machine can
-//! enforce are decided here; [`super::filter`] and [`super::landlock`] tell the kernel.
+//! A session's network access: everything, nothing, or one proxy. This module decides on the policy and
+//! whether a machine can enforce it. [`super::filter`] and [`super::landlock`] configure the kernel.
 
 use std::fmt;
 use std::io;
@@ -9,21 +9,21 @@ use url::{Host, Url};
 
 use crate::sandbox::effective::Effective;
 
-/// From here on Landlock knows ports of TCP (Linux 6.7).
+/// From this ABI on, Landlock controls TCP ports (Linux 6.7).
 pub const NETWORK_ABI: u32 = 4;
 
-/// From here on abstract sockets stay inside a Landlock domain (Linux 6.12).
+/// From this ABI on, abstract sockets stay inside a Landlock domain (Linux 6.12).
 const SCOPE_ABI: u32 = 6;
 
-/// What stays reachable, in words.
+/// Descriptions of reachable parts of the network.
 const NETWORK: &str = "the network (`sandbox_network` of [workspace] is \"open\")";
 const ABSTRACT: &str = "abstract sockets: Landlock is older than ABI 6 (Linux 6.12)";
 
-/// `[workspace] sandbox_network` of the worker's configuration. It holds for agents, for what they start, and for the
-/// commands of setup and gates.
+/// `[workspace] sandbox_network` of the worker's configuration. It applies to agents, their child processes,
+/// and the commands of setup and gates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Network {
-    /// Whatever the worker's user reaches.
+    /// Everything that the worker's user can reach.
     #[default]
     Open,
     /// Nothing, not even this machine's own addresses.
@@ -31,28 +31,28 @@ pub enum Network {
     Proxy(Proxy),
 }
 
-/// A proxy, with its login if it wants one.
+/// A proxy, optionally with a login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     url: Url,
     port: u16,
 }
 
-/// What a machine has to enforce a policy with.
+/// A machine's means to enforce a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
-    /// Landlock's ABI; 0 without it.
+    /// Landlock's ABI; 0 without Landlock.
     pub abi: u32,
     /// Whether system calls can be filtered.
     pub filter: bool,
-    /// Whether bubblewrap can make a network of a session's own.
+    /// Whether bubblewrap can isolate a session's network.
     pub namespace: bool,
     /// Whether a session can have a root of its own beneath Landlock.
     pub own_root: bool,
 }
 
 impl Network {
-    /// The proxy's port, where there is a proxy.
+    /// The proxy's port, if there is a proxy.
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::Proxy(proxy) => Some(proxy.port),
@@ -60,12 +60,12 @@ impl Network {
         }
     }
 
-    /// Whether a policy that somebody chose can be enforced.
+    /// Whether this machine can enforce the policy.
     ///
     /// # Errors
-    /// What is missing, and what to do.
-    pub fn enforceable(&self, wall: Effective, means: Means) -> Result<(), String> {
-        let missing = match (self, wall) {
+    /// Fails if it can't: the message says what is missing and what to do.
+    pub fn enforceable(&self, effective: Effective, means: Means) -> Result<(), String> {
+        let missing = match (self, effective) {
             (Self::Open, _) => return Ok(()),
             (_, Effective::Open) => "a sandbox, and nothing confines agents here: see `sandbox`",
             (Self::None, Effective::Bubblewrap) if !means.namespace => {
@@ -82,9 +82,9 @@ impl Network {
         ))
     }
 
-    /// What stays reachable although a policy says otherwise, or because none was chosen: for `doctor` and the start.
-    pub fn gaps(&self, wall: Effective, abi: u32) -> Vec<&'static str> {
-        match (self, wall) {
+    /// What stays reachable despite the policy, or without one, for `doctor` and the worker's start.
+    pub fn gaps(&self, effective: Effective, abi: u32) -> Vec<&'static str> {
+        match (self, effective) {
             (_, Effective::Open) => Vec::new(),
             (Self::Open, Effective::Bubblewrap) if abi < SCOPE_ABI => vec![NETWORK, ABSTRACT],
             (Self::Open, _) => vec![NETWORK],
@@ -95,7 +95,7 @@ impl Network {
                     "other machines at the proxy's port: Landlock knows ports, not addresses",
                 ),
                 (true, "connections from outside to a port that the kernel chooses"),
-                (wall == Effective::Bubblewrap && abi < SCOPE_ABI, ABSTRACT),
+                (effective == Effective::Bubblewrap && abi < SCOPE_ABI, ABSTRACT),
             ]
             .into_iter()
             .filter(|(open, _)| *open)
@@ -104,11 +104,11 @@ impl Network {
         }
     }
 
-    /// Variables that tell programs of the proxy; none without one. Names can't be looked up inside, so its name is
-    /// looked up here, each time.
+    /// Variables with the proxy's address for programs; none without a proxy. Names can't be resolved in the
+    /// sandbox, so the proxy's name is resolved here, each time.
     ///
     /// # Errors
-    /// When its name has no address.
+    /// Fails if its name has no address.
     pub async fn variables(&self) -> io::Result<Vec<(&'static str, String)>> {
         let Self::Proxy(proxy) = self else {
             return Ok(Vec::new());
@@ -124,7 +124,7 @@ impl Network {
         ]
         .map(|name| (name, url.clone()))
         .into();
-        // Nothing is reached past it; and Node's own client knows it only when told so.
+        // No address bypasses the proxy. Node's own client uses a proxy only if this variable says so.
         variables.extend(
             [("NO_PROXY", ""), ("no_proxy", ""), ("NODE_USE_ENV_PROXY", "1")]
                 .map(|(name, value)| (name, value.to_owned())),
@@ -132,7 +132,7 @@ impl Network {
         Ok(variables)
     }
 
-    /// The proxy's password, which leaves the worker in no text.
+    /// The proxy's password, to be redacted from all output.
     pub fn secret(&self) -> Option<String> {
         match self {
             Self::Proxy(proxy) => proxy.url.password().map(str::to_owned),
@@ -153,7 +153,7 @@ impl Proxy {
         let port = match url.scheme() {
             "http" => 80,
             "socks5" | "socks5h" => 1080,
-            // Inside there are no names, and its certificate holds for a name.
+            // Names can't be resolved in the sandbox, and a certificate is valid only for a name.
             "https" => return Err(refused("it must be reached without TLS")),
             _ => return Err(refused("its scheme is neither `http` nor `socks5`")),
         };
@@ -166,7 +166,7 @@ impl Proxy {
         })
     }
 
-    /// Its address with a number in place of a name, and its port.
+    /// Its URL with a numeric address and a port.
     async fn addressed(&self) -> io::Result<String> {
         let name = self.url.host_str().unwrap_or_default();
         let ip = match self.url.host() {
@@ -194,7 +194,7 @@ impl Proxy {
     }
 }
 
-/// Without its login.
+/// Leaves out the login.
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_read_and_shown_without_their_login() {
+    fn policies_are_parsed_and_shown_without_their_login() {
         let check = |text: &str, shown: &str, port| {
             let network = network(text);
             assert_eq!((network.to_string().as_str(), network.port()), (shown, port));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_refused_with_the_choice() {
+    fn an_invalid_policy_is_refused_with_the_valid_ones() {
         let check = |text: &str, why: &str| {
             let error = text.parse::<Network>().unwrap_err();
             assert!(error.contains(why) && error.contains("`open`, `none`"), "{error}");
@@ -266,12 +266,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn programs_are_told_of_the_proxy_by_number() {
-        let told = network("http://u:p@localhost:3128").variables().await.unwrap();
-        let of = |name| told.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
+    async fn proxy_variables_hold_a_numeric_address() {
+        let variables = network("http://u:p@localhost:3128").variables().await.unwrap();
+        let of = |name| variables.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
         assert!(
             ["http://u:p@127.0.0.1:3128", "http://u:p@[::1]:3128"].contains(&of("HTTPS_PROXY")),
-            "{told:?}"
+            "{variables:?}"
         );
         assert_eq!((of("http_proxy"), of("NO_PROXY")), (of("ALL_PROXY"), ""));
         assert!(network("none").variables().await.unwrap().is_empty());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_enforced_or_refused() {
+    fn a_policy_that_cannot_be_enforced_is_refused() {
         use Effective::{Bubblewrap, Landlock};
         let all = Means {
             abi: 9,
@@ -291,8 +291,8 @@ mod tests {
             namespace: true,
             own_root: true,
         };
-        let check = |text: &str, wall, means, missing: Option<&str>| {
-            let error = network(text).enforceable(wall, means).err();
+        let check = |text: &str, effective, means, missing: Option<&str>| {
+            let error = network(text).enforceable(effective, means).err();
             match missing {
                 None => assert_eq!(error, None, "{text}"),
                 Some(missing) => assert!(

@@ -1,5 +1,5 @@
-//! Which files and folders an agent may read and write. Only what is listed is reachable, so the lists say what tools
-//! need, not what is secret.
+//! Decides which files and folders an agent may read and write. Only listed paths are accessible, so the
+//! lists name the needs of tools, not secrets.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::programs::{ProgramSearch, is_executable};
 use crate::tools::Tools;
 
-/// Folders of the system that tools need. `/etc` is listed by its entries.
+/// System folders that tools need. `/etc` is listed by its entries.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -29,8 +29,9 @@ const SYSTEM: &[&str] = &[
     "/var/lib/ca-certificates",
 ];
 
-/// Devices that may be read and written: none that holds anything, none that is a terminal, behind which a person sits. A session's
-/// own terminals are made with its root ([`super::root`]), or by the worker ([`super::terminals`]).
+/// Devices that may be read and written. None of them stores data, and none is a terminal, which may belong
+/// to a person. A session's own terminals come with its root ([`super::root`]) or from the worker
+/// ([`super::terminals`]).
 const DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
@@ -39,7 +40,7 @@ const DEVICES: &[&str] = &[
     "/dev/urandom",
 ];
 
-/// Entries of `/etc` that hold secrets: a worker that runs as root could read them.
+/// Entries of `/etc` with secrets: a worker that runs as root could read them.
 const ETC_SECRETS: &[&str] = &[
     "shadow",
     "shadow-",
@@ -61,57 +62,53 @@ const ETC_SECRETS: &[&str] = &[
     "ralph",
 ];
 
-/// What a session needs.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyRequest<'a> {
-    /// The workspace.
     pub cwd: &'a Path,
-    /// Whether it may be written.
+    /// Whether the session may write to the workspace.
     pub cwd_writable: bool,
-    /// A folder that holds nothing but what is this session's, among it the workspace, if there is one.
+    /// A folder with only this session's files, including the workspace, if there is one.
     pub session_folder: Option<&'a Path>,
     /// The agent's home, private to the slot.
     pub home: &'a Path,
     /// Its temporary folder, private to the slot.
     pub tmp: &'a Path,
-    /// Its command line.
     pub argv: &'a [String],
     pub environment: &'a BTreeMap<OsString, OsString>,
-    /// Values that the configuration gives to this agent: a folder among them is its own to write (a login's, a
-    /// cache's), a file to read.
+    /// Values from this agent's configuration. It may write to folders among them (a login's, a cache's) and
+    /// read files.
     pub given: &'a [String],
-    /// Names of the worker's own variables that it passes on: a path among them may be read.
+    /// Names of variables that the worker passes on. Paths among them may be read.
     pub passed: &'a [String],
-    /// The home of the worker's user, of which only tools are shown.
+    /// The home of the worker's user. Only tools in it are accessible.
     pub user_home: Option<&'a Path>,
-    /// The user's tools.
     pub tools: &'a Tools,
-    /// Further files and folders to read.
+    /// More files and folders to read.
     pub read: &'a [PathBuf],
-    /// Further files and folders to write.
+    /// More files and folders to write.
     pub write: &'a [PathBuf],
 }
 
-/// What may be reached, with everything below it. Paths that don't exist are left out.
+/// Accessible paths with everything below them. Missing paths are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// Read and execute.
     pub read: Vec<PathBuf>,
-    /// Read, execute and write.
+    /// Paths to read, execute and write.
     pub write: Vec<PathBuf>,
-    /// A folder in which a session's tree is moved out of its reach while it may still run. Nothing of it may be reached by this; but
-    /// a mount of its own never begins below it. What leaves the root of a mount keeps the rights that Landlock gives that root.
+    /// A folder in which the worker moves a session's tree out of its reach while the session may still run.
+    /// It grants no access. No mount begins below it, because a path that leaves the root of a mount keeps
+    /// the rights that Landlock gives that root.
     pub session_folder: Option<PathBuf>,
 }
 
-/// Where a sandbox with a root of its own shows the session's folder once more, by the same path in all sessions. Cargo rebuilds a
-/// dependency when the path of its source changes, and rustc a whole crate when it runs in another folder. So what one session built
-/// serves another only below a path that both have. It lies directly below the root, since a folder above it (`/run`) may be listed,
-/// and then holds what the machine has there.
+/// Second mount point of the session's folder, equal in all sessions, in a sandbox with a root of its own.
+/// Cargo rebuilds a dependency when its source path changes, and rustc rebuilds a crate when its working
+/// folder changes. Builds can therefore be shared only below an equal path. It lies directly below `/`: a
+/// parent folder (such as `/run`) may be listed, and then contains the machine's files.
 pub(super) const SESSION_MOUNT: &str = "/.ralph-session";
 
 impl Policy {
-    /// Where a path without links in it is seen once more, if it lies in the session's folder.
+    /// The second path of a path without links, if it lies in the session's folder.
     pub(super) fn second_path(&self, path: &Path) -> Option<PathBuf> {
         let folder = self.session_folder.as_ref()?.canonicalize().ok()?;
         let below = path.strip_prefix(folder).ok()?;
@@ -119,7 +116,6 @@ impl Policy {
     }
 }
 
-/// Decides.
 pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
     read.extend(entries(Path::new("/etc"), ETC_SECRETS));
@@ -167,7 +163,7 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     }
     let write = usable_paths(write, wanted.user_home);
     let mut read = usable_paths(read, wanted.user_home);
-    // Whoever may write a folder may write what lies in it: a mount that is read-only would take that back.
+    // Write access to a folder includes its files; a read-only mount would take it back.
     read.retain(|(_, real)| !write.iter().any(|(_, folder)| real.starts_with(folder)));
     let paths = |usable: Vec<(PathBuf, PathBuf)>| usable.into_iter().map(|(path, _)| path).collect();
     Policy {
@@ -177,7 +173,7 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     }
 }
 
-/// Whether a path lies where every agent may read, since tools live there.
+/// Whether a path lies in a system folder of tools, which every agent may read.
 pub fn is_for_tools(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
@@ -187,13 +183,13 @@ fn is_system(path: &Path) -> bool {
     system.into_iter().any(|system| path.starts_with(system))
 }
 
-/// Existing paths with where they really are, once each, without what lies in a folder that is listed; never the whole file system,
-/// nor the user's whole home or what is above it.
+/// Existing paths with their real paths, without duplicates and without paths inside a listed folder. Never
+/// includes the whole file system, the user's whole home, or a folder above it.
 fn usable_paths(mut paths: Vec<PathBuf>, user_home: Option<&Path>) -> Vec<(PathBuf, PathBuf)> {
     paths.sort();
     paths.dedup();
     let mut usable: Vec<(PathBuf, PathBuf)> = Vec::new();
-    // The folder that those which follow may lie in.
+    // Index of the folder that may contain the next paths.
     let mut outer: Option<usize> = None;
     for path in paths {
         let Ok(real) = path.canonicalize() else { continue };
@@ -225,7 +221,8 @@ fn entries(folder: &Path, but: &[&str]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A folder of the `PATH`, and what its programs need beside it. In the user's home, `share` often holds logins.
+/// A folder of the `PATH`, and folders beside it that its programs need. In the user's home, `share` often
+/// contains logins.
 fn tools(folder: &Path, user_home: Option<&Path>) -> Vec<PathBuf> {
     let mut read = vec![folder.to_owned()];
     let bin = folder
@@ -249,7 +246,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn only_tools_of_the_users_home_are_shown() {
+    fn only_tools_in_the_users_home_are_accessible() {
         let user = tempfile::tempdir().unwrap();
         let home = user.path().canonicalize().unwrap();
         for folder in [
@@ -308,7 +305,7 @@ mod tests {
                 "login.json",
                 "node/bin",
                 "node/bin/agent",
-                // What it links to lies there.
+                // Contains the target of the link.
                 "node/lib",
             ]
         );

@@ -1,5 +1,5 @@
-//! What a child gives up of what its worker has, as the last things before its first instruction. It can't win them back, and what
-//! it starts inherits what is left of them.
+//! Rights that a child gives up right before its first instruction. It can't regain them, and its children
+//! inherit the rest.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,18 +15,14 @@ use super::{filter, landlock::NEWEST_ABI};
 pub struct PreExecLimits {
     /// Rights over files and ports.
     pub rules: Option<RulesetCreated>,
-    /// System calls.
     pub calls: Option<BpfProgram>,
-    /// Root's capabilities other than over plain files: with some of them a process reads another one's memory past
-    /// Landlock.
+    /// Root's capabilities other than those for plain files: with some of them a process reads another one's
+    /// memory despite Landlock.
     pub capabilities: bool,
 }
 
 impl PreExecLimits {
-    /// The same, for one more child.
-    ///
-    /// # Errors
-    /// When there are too many files open.
+    /// A copy for one more child.
     pub fn again(&self) -> io::Result<Self> {
         Ok(Self {
             rules: self.rules.as_ref().map(RulesetCreated::try_clone).transpose()?,
@@ -35,12 +31,9 @@ impl PreExecLimits {
         })
     }
 
-    /// Gives them up, but for a folder that the process was given for its own. Allocates nothing while it succeeds.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn give_up(&mut self, own: Option<OwnedFd>) -> io::Result<()> {
-        // Nothing may be allocated for words here.
+    /// Gives up the rights, except for a folder of the process's own. Allocates nothing while it succeeds.
+    pub fn apply(&mut self, own: Option<OwnedFd>) -> io::Result<()> {
+        // An error message would have to be allocated.
         let refused = || io::Error::from(io::ErrorKind::Unsupported);
         if let Some(mut rules) = self.rules.take() {
             if let Some(own) = own {
@@ -59,9 +52,9 @@ impl PreExecLimits {
     }
 }
 
-/// The child can't win them back, since a confined process has no new privileges.
+/// Drops capabilities. The child can't regain them, since a confined process gets no new privileges.
 fn give_up_capabilities() -> io::Result<()> {
-    let kept = CapabilitySet::CHOWN
+    let retained = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::FOWNER
         | CapabilitySet::FSETID
@@ -71,8 +64,8 @@ fn give_up_capabilities() -> io::Result<()> {
     set_capabilities(
         None,
         CapabilitySets {
-            effective: held.effective & kept,
-            permitted: held.permitted & kept,
+            effective: held.effective & retained,
+            permitted: held.permitted & retained,
             inheritable: CapabilitySet::empty(),
         },
     )?;

@@ -1,28 +1,29 @@
-//! What the kernel keeps of whose a process is. A mark in the environment goes with `env -i`, a process group with `setsid`,
-//! and control groups are not to be had everywhere; but the limits of a process are inherited by all that it starts, can be read
-//! of every process, and are never raised again.
+//! Identifies a session's processes by their resource limits. `env -i` removes a mark in the environment,
+//! `setsid` leaves a process group, and control groups aren't available everywhere. Limits, however, are
+//! inherited by all children, can be read for every process, and are never raised again.
 //!
-//! Two of them bound nothing: the number of file locks, which the kernel doesn't count since Linux 2.6, and the time of programs
-//! under real-time scheduling, far beyond what one takes. Together they name a dispatch. Where one is higher than another
-//! dispatch's, the other one is lower; so who lowers them is never taken for another's. That it is taken for nobody's,
-//! [`super::filter`] prevents: inside, these two are not changed at all.
+//! Two limits restrict nothing: the number of file locks, which the kernel hasn't counted since Linux 2.6,
+//! and the time of real-time programs, far beyond actual use. Together they identify a dispatch. If one limit
+//! is higher than another dispatch's, the other one is lower. Lowering them therefore never imitates another
+//! dispatch. Inside the sandbox, [`super::filter`] prevents any change, so that a process can't become
+//! nobody's either.
 
 use std::fs;
 
 use nix::sys::resource::{Resource, setrlimit};
 use ralph_shared::wire::sha256_hex;
 
-/// The kernel's numbers of the two limits, `RLIMIT_LOCKS` and `RLIMIT_RTTIME`, for programs of 64 bits as for those of 32.
+/// The kernel's numbers of `RLIMIT_LOCKS` and `RLIMIT_RTTIME`, for 64-bit and 32-bit programs.
 pub(super) const LIMITS: [u32; 2] = [10, 15];
 
-/// Above all that anybody sets them to, and below what stands for "unlimited".
+/// Above any usual value, and below the value for "unlimited".
 const LOWEST: u64 = 1 << 62;
 
-/// A number of fifteen hexadecimal digits tells dispatches apart: 15 × 4 bits.
+/// Fifteen hexadecimal digits distinguish dispatches: 15 × 4 bits.
 const MOST: u64 = (1 << 60) - 1;
 const DIGITS: usize = 15;
 
-/// The tag of one dispatch's processes.
+/// The tag of a dispatch's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessTag {
     realtime: u64,
@@ -30,7 +31,7 @@ pub struct ProcessTag {
 }
 
 impl ProcessTag {
-    /// The one that a dispatch's processes have, in every instance of the worker.
+    /// The tag of a dispatch, equal in every instance of the worker.
     pub fn of(dispatch: &str) -> Self {
         let hash = sha256_hex(dispatch.as_bytes());
         let number = u64::from_str_radix(&hash[..DIGITS], 16).unwrap_or_default();
@@ -40,15 +41,15 @@ impl ProcessTag {
         }
     }
 
-    /// Has this process bear it, and what it starts from now on. Only makes system calls. A worker that is itself kept below it,
-    /// in a session of another one say, goes by other means.
-    pub(super) fn put_on(self) {
+    /// Tags this process and its later children. Only makes system calls. Fails silently in a worker with
+    /// lower limits, for example inside another session; other means of identification remain.
+    pub(super) fn set_on_self(self) {
         let _ = setrlimit(Resource::RLIMIT_RTTIME, self.realtime, self.realtime);
         let _ = setrlimit(Resource::RLIMIT_LOCKS, self.locks, self.locks);
     }
 
-    /// Whether a process bears it.
-    pub fn is_on(self, pid: i32) -> bool {
+    /// Whether a process has this tag.
+    pub fn is_set_on(self, pid: i32) -> bool {
         fs::read_to_string(format!("/proc/{pid}/limits")).is_ok_and(|limits| self.is_among(&limits))
     }
 
@@ -58,7 +59,7 @@ impl ProcessTag {
     }
 }
 
-/// A hard limit of `/proc/PID/limits`; `None` when it is unlimited.
+/// A hard limit in `/proc/PID/limits`. `None` if unlimited.
 fn hard(limits: &str, name: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
@@ -75,7 +76,7 @@ mod tests {
     use crate::sandbox::pre_exec::PreExecLimits;
     use crate::session::kill_leftovers;
 
-    /// A shell in which this script runs as a session's program does, with what it prints.
+    /// Runs a script in a shell like a session's program and returns its output.
     async fn printed(tag: ProcessTag, script: &str) -> String {
         let own = std::env::vars_os().collect();
         let mut command = Inside::plain("sh".as_ref(), &own);
@@ -84,33 +85,33 @@ mod tests {
             processes: true,
             ipc: true,
         };
-        let beginning = ChildSetup {
+        let setup = ChildSetup {
             tag: Some(tag),
-            give_up: PreExecLimits {
+            pre_exec: PreExecLimits {
                 calls: Some(filter::program(None, shared).unwrap()),
                 ..PreExecLimits::default()
             },
             ..ChildSetup::default()
         };
-        beginning.give(command.as_std_mut(), None);
+        setup.apply_to(command.as_std_mut(), None);
         let output = command.output().await.unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
     #[tokio::test]
-    async fn who_sheds_mark_group_and_parents_is_found_by_it() {
+    async fn a_process_without_mark_group_and_parents_is_found_by_its_tag() {
         let dispatch = format!("shed-{}", std::process::id());
         let other = format!("{dispatch}-other");
         let shed = "setsid env -i PATH=\"$PATH\" sh -c 'sleep 600 </dev/null >/dev/null 2>&1 & echo $!'";
         let pid: i32 = printed(ProcessTag::of(&dispatch), shed).await.parse().unwrap();
-        assert!(ProcessTag::of(&dispatch).is_on(pid));
+        assert!(ProcessTag::of(&dispatch).is_set_on(pid));
         assert_eq!(kill_leftovers(&other), 0);
         assert_ne!(kill_leftovers(&dispatch), 0);
         assert_eq!(kill_leftovers(&dispatch), 0);
     }
 
     #[tokio::test]
-    async fn nobody_inside_takes_it_off() {
+    async fn a_sandboxed_process_cannot_remove_its_tag() {
         let tag = ProcessTag::of("nobody");
         let tried =
             "ulimit -w 1 || ulimit -x 1 || echo held; ulimit -n 64 && echo lowered; cat /proc/self/limits";
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_lowered_is_nobody_elses() {
+    fn a_lowered_tag_is_not_another_dispatchs() {
         let tags: Vec<ProcessTag> = ["a", "b", "c"].map(ProcessTag::of).to_vec();
         for (at, one) in tags.iter().enumerate() {
             for other in tags.iter().skip(at + 1) {

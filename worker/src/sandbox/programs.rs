@@ -1,5 +1,5 @@
-//! What has to be readable so that a program starts: links on the way to it, the packages that it is part of, and the interpreter that
-//! it names, with what belongs to that.
+//! Paths that must be readable for a program to start: links on the way to it, the packages that contain it,
+//! and its interpreter with everything that one needs.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -8,16 +8,16 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Longest way over links, as the kernel's.
+/// Longest chain of links, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// Scripts whose interpreter is a script, and so on.
+/// Longest chain of scripts as interpreters of scripts.
 const MOST_INTERPRETERS: usize = 4;
 
-/// What of a script's beginning is read. Bytes.
+/// How much of a script's beginning is read. Bytes.
 const HEAD_BYTES: u64 = 1024;
 
-/// What lies beside the `bin` that some programs are in, and is part of them.
+/// Folders beside a program's `bin` that belong to the program.
 const BESIDE: &[(&str, &[&str])] = &[
     ("go", &["VERSION", "go.env", "lib", "misc", "pkg", "src"]),
     ("java", &["conf", "jmods", "legal", "lib", "release"]),
@@ -28,19 +28,19 @@ const BESIDE: &[(&str, &[&str])] = &[
     ("ruby", &["etc", "include", "lib", "share"]),
 ];
 
-/// The same of all others.
+/// The folders beside `bin` for all other programs.
 const BESIDE_OTHERS: &[&str] = &["include", "lib", "lib64", "libexec"];
 
-/// Finds programs and what they need. It remembers what it followed: a folder of shims names one interpreter a hundred times.
+/// Finds programs and the paths they need. It remembers the programs it followed: a folder of shims names one
+/// interpreter a hundred times.
 #[derive(Debug)]
 pub struct ProgramSearch<'a> {
-    /// Folders of the `PATH`.
     path: &'a [PathBuf],
-    /// The home of the worker's user; never shown as a whole.
+    /// The home of the worker's user, never accessible as a whole.
     user_home: Option<&'a Path>,
-    /// Programs that were followed, with the number of interpreters that were allowed.
+    /// Programs followed so far, with the number of interpreters that were allowed.
     followed: RefCell<HashMap<PathBuf, usize>>,
-    /// Folders that were looked at for a virtual environment.
+    /// Folders already checked for a virtual environment.
     prefixes: RefCell<HashSet<PathBuf>>,
     by_name: RefCell<HashMap<String, Option<PathBuf>>>,
 }
@@ -56,7 +56,8 @@ impl<'a> ProgramSearch<'a> {
         }
     }
 
-    /// What a program needs to be started, itself included, but for what an earlier answer named; nothing where there is no program.
+    /// The paths that a program needs to start, including itself, without those returned earlier. Empty if
+    /// there is no program.
     pub fn needs(&self, program: &Path) -> Vec<PathBuf> {
         let mut needs = Vec::new();
         self.add(program, MOST_INTERPRETERS, &mut needs);
@@ -94,7 +95,7 @@ impl<'a> ProgramSearch<'a> {
         }
     }
 
-    /// The virtual environment (PEP 405) of a program, with the installation that it was made from.
+    /// The virtual environment (PEP 405) of a program, with the installation that it is based on.
     fn environment_of(&self, program: &Path, interpreters: usize) -> Vec<PathBuf> {
         let prefix = program.parent().and_then(Path::parent);
         let Some(prefix) = prefix.filter(|prefix| self.prefixes.borrow_mut().insert(prefix.to_path_buf()))
@@ -115,7 +116,7 @@ impl<'a> ProgramSearch<'a> {
         needs
     }
 
-    /// The package of a script that is outside of any `node_modules`: one that was linked, say.
+    /// The package of a script outside any `node_modules`, for example a linked one.
     fn package(&self, script: &Path) -> Option<PathBuf> {
         let above = script.ancestors().skip(1);
         let within = above.take_while(|folder| !self.user_home.is_some_and(|home| home.starts_with(folder)));
@@ -123,7 +124,7 @@ impl<'a> ProgramSearch<'a> {
         package.next().map(Path::to_owned)
     }
 
-    /// What lies beside a program's folder, where that is a `bin` of its own.
+    /// Folders beside a program's folder, if that is a `bin` of its own.
     fn beside(&self, program: &Path) -> Vec<PathBuf> {
         let is_bin = |folder: &&Path| folder.file_name().is_some_and(|name| name == "bin");
         let bin = program.parent().filter(is_bin);
@@ -141,7 +142,7 @@ impl<'a> ProgramSearch<'a> {
         beside.iter().map(|beside| prefix.join(beside)).collect()
     }
 
-    /// Finds a program by name, as a shell does.
+    /// Finds a program by name, like a shell.
     fn resolve(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(name.into());
@@ -155,12 +156,12 @@ impl<'a> ProgramSearch<'a> {
     }
 }
 
-/// Whether there is a program that may be run.
+/// Whether the file is an executable program.
 pub fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Each link on the way, and where it ends.
+/// Each link on the way to a program, and the final target.
 fn symlinks(program: &Path, real: &Path) -> Vec<PathBuf> {
     let mut steps = vec![program.to_owned()];
     while let Some(last) = steps.last()
@@ -179,7 +180,7 @@ fn symlinks(program: &Path, real: &Path) -> Vec<PathBuf> {
     steps
 }
 
-/// The outermost folder of packages that a file lies in.
+/// The outermost package folder that contains a file.
 fn packages(real: &Path) -> Option<PathBuf> {
     let is_packages = |above: &&Path| {
         let name = above.file_name();
@@ -196,7 +197,7 @@ fn head(file: &Path) -> Vec<u8> {
     head
 }
 
-/// The program that a script is run by: a path, or a name that `env` looks for.
+/// The interpreter of a script: a path, or a name that `env` looks for.
 fn interpreter(head: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(head.strip_prefix(b"#!")?);
     let mut lines = text.lines();
@@ -206,7 +207,7 @@ fn interpreter(head: &[u8]) -> Option<String> {
     if is("env") {
         return by_env(rest);
     }
-    // Installers of Python write so where the path is too long for the kernel, or holds blanks.
+    // Python installers write this form if the path is too long for the kernel or contains blanks.
     let second = lines.next().and_then(|line| line.strip_prefix("'''exec' "));
     if let Some(words) = second
         .filter(|_| is("sh"))
@@ -217,7 +218,7 @@ fn interpreter(head: &[u8]) -> Option<String> {
     (!program.is_empty()).then(|| program.to_owned())
 }
 
-/// The program among the arguments of `env`: behind its flags, and variables that it sets.
+/// The program among the arguments of `env`, after its flags and variables.
 fn by_env(arguments: &str) -> Option<String> {
     let arguments = arguments.trim();
     let split = ["--split-string=", "-S"]
@@ -250,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// A user's home; a path that begins with `~` lies in it.
+    /// A user's home. Paths that begin with `~` are inside it.
     struct Home(TempDir);
 
     impl Home {
@@ -280,7 +281,7 @@ mod tests {
             self
         }
 
-        /// What a program needs, below the home.
+        /// The paths that a program needs, relative to the home.
         fn needs(&self, program: &str, path: &[&str]) -> Vec<String> {
             let home = self.at("");
             let path: Vec<PathBuf> = path.iter().map(|folder| self.at(folder)).collect();
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_of_npm_needs_its_packages_and_the_node_that_env_finds() {
+    fn an_npm_script_needs_its_packages_and_the_node_that_env_finds() {
         let home = Home::new();
         let package = ".nvm/versions/node/v22/lib/node_modules/@scope/agent/dist/index.js";
         home.file(package, "#!/usr/bin/env node\n")
@@ -335,7 +336,7 @@ mod tests {
                 ".nvm/versions/node/v22/lib",
             ],
         );
-        // Linked by `npm link` from where it is written.
+        // Linked by `npm link` from its source folder.
         home.file(
             "src/mine/cli.mjs",
             "#!/usr/bin/env -S FLAGS=1 node --no-warnings\n",
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_of_python_needs_its_environment_and_what_that_was_made_from() {
+    fn a_python_script_needs_its_environment_and_base_installation() {
         let home = Home::new();
         let base = ".local/share/uv/python/cpython-3.12.1-linux-x86_64-gnu";
         home.elf(&format!("{base}/bin/python3.12"))
@@ -384,14 +385,14 @@ mod tests {
             .link(name, &format!("~/{prefix}/bin/agent"));
             home.check(name, &[], &[name, prefix, &python, &lib]);
         }
-        // As installers write it where the path is too long for the kernel, or holds a blank.
+        // The form of installers if the path is too long for the kernel or contains a blank.
         environment("has blank");
         home.file(
             "has blank/bin/agent",
             "#!/bin/sh\n'''exec' '~/has blank/bin/python' \"$0\" \"$@\"\n' '''\nimport agent\n",
         );
         home.check("has blank/bin/agent", &[], &["has blank", &python, &lib]);
-        // Without an environment, the interpreter is all.
+        // Without an environment, only the interpreter.
         home.file("bin/plain", "#!/usr/bin/env python3\n");
         home.check(
             "bin/plain",
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_need_what_lies_beside_their_programs() {
+    fn languages_need_folders_beside_their_programs() {
         let home = Home::new();
         home.elf("sdk/go/bin/go").elf("jdk-21/bin/java").elf("bin/tool");
         home.check(
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_or_round_and_round_needs_nothing() {
+    fn broken_or_cyclic_links_need_nothing() {
         let home = Home::new();
         home.link("a", "b").link("b", "a").link("c", "gone");
         home.file("d", "#!~/d\n")
@@ -448,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn interpreters_are_read_as_the_kernel_and_env_do() {
+    fn interpreters_are_parsed_like_the_kernel_and_env_do() {
         let check = |head: &str, expected: Option<&str>| {
             assert_eq!(interpreter(head.as_bytes()).as_deref(), expected, "{head}");
         };

@@ -1,32 +1,30 @@
-//! What a session may use of its machine. Memory and the number of processes are bounded for all of its processes together,
-//! by its control group; CPU time and the size of a file for each process, by the limits that it inherits.
+//! Resource limits of a session. Its control group limits the memory and number of all its processes
+//! together. Inherited limits bound each process's CPU time and file size.
 
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Default of [`Resources::processes`].
 const PROCESSES: u32 = 4096;
 
-/// Default of [`Resources::file_bytes`].
 const FILE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
-/// Default of [`Resources::disk_reserve_bytes`].
 const DISK_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Once a process has used its CPU time it gets SIGXCPU, and so much later SIGKILL. Seconds.
+/// Time from SIGXCPU, when a process has used its CPU time, to SIGKILL. Seconds.
 const CPU_GRACE_SECONDS: u64 = 5;
 
-/// Bounds of one session. `[workspace]` of the worker's configuration says them (SPEC 8).
+/// Limits of one session, set in `[workspace]` of the worker's configuration (SPEC 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
-    /// Memory of all its processes. Bytes; `None` is three quarters of the machine's.
+    /// Memory of all its processes together. Bytes; `None` means three quarters of the machine's.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads, all together.
+    /// Number of processes and threads together.
     pub processes: u32,
-    /// CPU time of each process; no limit but the session's wall time when `None`. Seconds.
+    /// CPU time of each process. `None` means no limit but the session's wall time. Seconds.
     pub cpu_seconds: Option<u64>,
     /// Size of each file that it writes. Bytes.
     pub file_bytes: u64,
-    /// What has to stay free of its disk: a session that holds at least as much itself is ended when less is left. Bytes.
+    /// Space that must stay free on its disk. If less is free, a session that holds at least this much itself
+    /// is ended. Bytes.
     pub disk_reserve_bytes: u64,
 }
 
@@ -43,7 +41,7 @@ impl Default for Resources {
 }
 
 impl Resources {
-    /// The memory that all processes of a session may have. Bytes; `None` where the machine doesn't say how much it has.
+    /// Memory limit of all processes together. Bytes; `None` if the machine doesn't report its memory.
     pub fn memory(&self) -> Option<u64> {
         self.memory_bytes.or_else(|| {
             let info = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -51,8 +49,8 @@ impl Resources {
         })
     }
 
-    /// The limits of each process, soft and hard; with `memory`, each may allocate that many bytes. Limits that this process
-    /// has itself are kept where they are lower.
+    /// Soft and hard limits of each process. With `memory`, each may allocate that many bytes. Lower limits
+    /// of this process itself are preserved.
     pub(super) fn limits(&self, memory: Option<u64>) -> Vec<(Resource, u64, u64)> {
         let cpu = self.cpu_seconds.map(|soft| (soft, soft + CPU_GRACE_SECONDS));
         let wanted = [
@@ -70,7 +68,7 @@ impl Resources {
     }
 }
 
-/// The machine's memory, as `/proc/meminfo` tells it. Bytes.
+/// The machine's memory according to `/proc/meminfo`. Bytes.
 fn total(info: &str) -> Option<u64> {
     let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -106,11 +104,11 @@ mod tests {
         let own = std::env::vars_os().collect();
         let mut command = Inside::plain("sh".as_ref(), &own);
         command.args(["-c", "ulimit -c; ulimit -f; ulimit -St; ulimit -Ht; ulimit -d"]);
-        let beginning = ChildSetup {
+        let setup = ChildSetup {
             limits: resources.limits(Some(512 * 1024 * 1024)),
             ..ChildSetup::default()
         };
-        beginning.give(command.as_std_mut(), None);
+        setup.apply_to(command.as_std_mut(), None);
         let output = command.output().await.unwrap();
         // Blocks of 512 bytes, seconds, KiB.
         assert_eq!(

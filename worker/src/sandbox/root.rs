@@ -1,10 +1,11 @@
-//! A root of a session's own, beneath Landlock: a mount namespace that holds what the policy lists and nothing else, with terminals,
-//! shared memory and IPC of its own. Landlock knows neither sockets with a path (before ABI 9) nor permission bits, owners and times
-//! of files, and can't tell one terminal from another; what isn't there, or lies on a mount that is read only, needs no rule.
+//! A root of a session's own, beneath Landlock: a mount namespace with only the policy's paths, and its own
+//! terminals, shared memory and IPC. Landlock controls neither sockets with a path (before ABI 9) nor
+//! permission bits, owners and times of files, and can't distinguish terminals. A path that is missing or
+//! mounted read-only needs no rule.
 //!
-//! It is what bubblewrap makes, without its program and without a process of its own. Where the worker may not mount, in a user
-//! namespace neither, there is none ([`kind`]).
-#![allow(unsafe_code)] // No library that is at hand makes these calls without allocating.
+//! It equals bubblewrap's root, but needs neither its program nor an extra process. If the worker may not
+//! mount, not even in a user namespace, there is none ([`kind`]).
+#![allow(unsafe_code)] // No available library makes these calls without allocating.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
@@ -20,10 +21,10 @@ use rustix::process::{getegid, geteuid};
 use super::policy::Policy;
 use super::start::ChildSetup;
 
-/// Where the machine's own root is while a session's is made.
+/// Mount point of the machine's own root while a session's root is created.
 const HOST: &str = "/.host";
 
-/// Devices that are shared, since nothing is kept in them and nobody sits behind them; `tty` is the one that a process has itself.
+/// Shared devices. They store nothing and belong to nobody; `tty` is a process's own terminal.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Links below `/dev` that programs expect.
@@ -35,19 +36,19 @@ const LINKS: [(&str, &str); 5] = [
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
-/// Most links that a path is followed through, as in the kernel.
+/// Longest chain of links, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// By what right a worker mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It may itself.
+    /// By its own privileges.
     Privileged,
     /// Only in a user namespace.
     User,
 }
 
-/// By what right this worker can make roots; asked once.
+/// By what right this worker can create roots. Checked once.
 pub fn kind() -> Option<Kind> {
     static KIND: LazyLock<Option<Kind>> = LazyLock::new(|| {
         [Kind::Privileged, Kind::User]
@@ -57,12 +58,12 @@ pub fn kind() -> Option<Kind> {
     *KIND
 }
 
-/// Whether sessions have roots of their own here.
+/// Whether sessions can have roots of their own here.
 pub fn is_possible() -> bool {
     kind().is_some()
 }
 
-/// Whether a shell starts in such a root, and can open a terminal.
+/// Whether a shell starts in such a root and can open a terminal.
 pub(super) fn works(kind: Kind) -> bool {
     let system = ["/usr", "/bin", "/lib", "/lib64", "/nix"].map(PathBuf::from);
     let policy = Policy {
@@ -80,19 +81,19 @@ pub(super) fn works(kind: Kind) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let beginning = ChildSetup {
+    let setup = ChildSetup {
         root: Some(root),
         ..ChildSetup::default()
     };
-    beginning.give(&mut command, None);
+    setup.apply_to(&mut command, None);
     command.status().is_ok_and(|status| status.success())
 }
 
-/// How a root is made, ready to be done by a child that may not allocate.
+/// Steps to create a root, prepared for a child that may not allocate.
 #[derive(Debug, Clone)]
 pub(super) struct Root {
     kind: Kind,
-    /// The user and the group that keep their numbers in a user namespace.
+    /// The user and group ids that stay the same in a user namespace.
     ids: [CString; 2],
     steps: Vec<Step>,
 }
@@ -119,10 +120,7 @@ enum Step {
 }
 
 impl Root {
-    /// One that holds what a policy lists.
-    ///
-    /// # Errors
-    /// When a path can't be given to the kernel.
+    /// A root with the paths of a policy.
     pub fn new(kind: Kind, policy: &Policy) -> io::Result<Self> {
         let ids = [geteuid().as_raw(), getegid().as_raw()];
         let [user, group] = ids.map(|id| format!("{id} {id} 1"));
@@ -142,7 +140,7 @@ impl Root {
         };
         for (path, writable) in &binds {
             above(path, &mut steps)?;
-            // Below another one it is there already.
+            // It exists already if its parent is bound.
             if !path.parent().is_some_and(made) {
                 let at = name(path)?;
                 steps.push(if path.is_dir() {
@@ -174,15 +172,12 @@ impl Root {
         })
     }
 
-    /// Has the calling process live in it from now on, and what it starts; it has to have one thread. Gives the folder of devices,
-    /// which are all its own to read and to write. Only makes system calls.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Moves the calling single-threaded process, and its later children, into the root. Returns the devices
+    /// folder, which the process may read and write. Only makes system calls.
     pub fn enter(&self) -> io::Result<OwnedFd> {
         let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
         if self.kind == Kind::User {
-            // SAFETY: concerns this process alone, which shares nothing with others after a fork.
+            // SAFETY: affects only this process, which shares nothing with others after a fork.
             done(unsafe { libc::unshare(namespaces | libc::CLONE_NEWUSER) })?;
             write(c"/proc/self/setgroups", c"deny")?;
             write(c"/proc/self/uid_map", &self.ids[0])?;
@@ -227,7 +222,7 @@ impl Step {
                     )
                 };
                 done(file)?;
-                // SAFETY: it was just opened, and nobody else has it.
+                // SAFETY: just opened here, and owned by nobody else.
                 drop(unsafe { OwnedFd::from_raw_fd(file) });
                 Ok(())
             }
@@ -235,7 +230,7 @@ impl Step {
             Self::Link { target, at } => done(unsafe { libc::symlink(target.as_ptr(), at.as_ptr()) }),
             Self::Bind { from, at, writable } => {
                 match mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None) {
-                    // It went away since it was listed.
+                    // The path was removed since it was listed.
                     Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
                     bound => bound?,
                 }
@@ -288,7 +283,7 @@ fn devices() -> io::Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// What the machine has at `path`.
+/// Binds the machine's `path` at `at`.
 fn bind(path: &Path, at: &Path, writable: bool) -> io::Result<Step> {
     let mut from = HOST.to_owned().into_bytes();
     from.extend_from_slice(path.as_os_str().as_bytes());
@@ -303,16 +298,16 @@ fn name(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
-/// What a root holds.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RootContents {
-    /// Paths without links in them, and whether they may be written.
+    /// Paths without links in them, and whether they are writable.
     binds: BTreeMap<PathBuf, bool>,
-    /// Links that lead there, with what they say, as far as none of the former holds them.
+    /// Links to bound paths and their targets, if no bound path contains the link.
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
-/// The real paths of a policy's entries, and the symbolic links on the way. `/etc` is taken whole: Landlock keeps what is secret there.
+/// The real paths of a policy's entries, and the symbolic links on the way. `/etc` is bound as a whole:
+/// Landlock protects the secrets there.
 fn contents(policy: &Policy) -> RootContents {
     let mut all: BTreeMap<PathBuf, bool> = BTreeMap::new();
     let mut links: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
@@ -340,7 +335,7 @@ fn contents(policy: &Policy) -> RootContents {
     }
     let mut binds: BTreeMap<PathBuf, bool> = BTreeMap::new();
     for (path, writable) in all {
-        // What may be done to it as well where it lies needs no mount of its own.
+        // A path with the same access as its nearest bound parent needs no mount of its own.
         let above = path.ancestors().skip(1).find_map(|above| binds.get(above));
         if above != Some(&writable) {
             binds.insert(path, writable);
@@ -350,7 +345,7 @@ fn contents(policy: &Policy) -> RootContents {
     RootContents { binds, links }
 }
 
-/// Where a path leads, while the links on the way are noted; `None` when it leads nowhere.
+/// Resolves a path and records the links on the way. `None` if it leads nowhere.
 fn follow(path: &Path, links: &mut BTreeMap<PathBuf, PathBuf>) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -405,7 +400,7 @@ fn read_only(at: &CStr, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: numbers, for which all zero is a value.
     let mut attributes: libc::mount_attr = unsafe { std::mem::zeroed() };
     attributes.attr_set = libc::MOUNT_ATTR_RDONLY;
-    // SAFETY: a string, and a structure of the size that is said.
+    // SAFETY: a string, and a structure of the given size.
     done_long(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -427,7 +422,7 @@ fn write(at: &CStr, text: &CStr) -> io::Result<()> {
     // SAFETY: a string.
     let file = unsafe { libc::open(at.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
     done(file)?;
-    // SAFETY: it was just opened, and nobody else has it.
+    // SAFETY: just opened here, and owned by nobody else.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     rustix::io::write(&file, text.to_bytes())?;
     Ok(())
@@ -450,7 +445,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_is_listed_is_bound_where_it_lies_and_links_lead_there() {
+    fn listed_paths_are_bound_at_their_real_path_and_links_recreated() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
         for name in ["tools/bin", "tools/lib", "session/home", "session/tree", "other"] {
@@ -486,7 +481,7 @@ mod tests {
         assert_eq!(held, expected);
     }
 
-    /// What a shell prints in a root; each script starts where it may write.
+    /// A shell's output in a root. The script starts in a writable folder.
     fn printed(kind: Kind, script: &str) -> String {
         let work = tempfile::tempdir().unwrap();
         let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"].map(PathBuf::from);
@@ -497,17 +492,17 @@ mod tests {
         };
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script]).current_dir(work.path());
-        let beginning = ChildSetup {
+        let setup = ChildSetup {
             root: Some(Root::new(kind, &policy).unwrap()),
             ..ChildSetup::default()
         };
-        beginning.give(&mut command, None);
+        setup.apply_to(&mut command, None);
         let output = command.output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 
     #[test]
-    fn nothing_else_is_there_and_only_what_may_be_is_changed() {
+    fn a_root_contains_only_listed_paths_and_protects_read_only_ones() {
         let host = nix::unistd::ttyname(nix::pty::openpty(None, None).unwrap().slave).unwrap();
         let script = format!(
             "echo x > mine && echo writes; touch /etc/passwd 2>/dev/null || echo held; chmod a+r /usr 2>/dev/null || echo held

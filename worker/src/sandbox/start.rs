@@ -1,4 +1,4 @@
-//! A command of a session and its start: what it is given before its first instruction.
+//! A session's command, and the child's setup before its first instruction.
 #![allow(unsafe_code)] // Only `pre_exec` reaches a child before its first instruction.
 
 use std::collections::BTreeMap;
@@ -19,20 +19,19 @@ use super::terminals::CallSender;
 use crate::sandbox::pre_exec::PreExecLimits;
 use crate::sandbox::process_tag::ProcessTag;
 
-/// A command that [`super::Confinement::spawn`] starts inside. Its environment is whole from the beginning: a wall that is a
-/// program of its own starts with none of it.
+/// A command that [`super::Confinement::spawn`] starts inside. Its environment is complete from the
+/// beginning: a wrapper program starts with none of it.
 pub struct Inside {
     pub(super) command: Command,
-    /// Where the program inside is looked for.
+    /// `PATH` for the program inside.
     pub(super) path: OsString,
-    /// The program inside.
     pub(super) program: OsString,
-    /// What a wall's program reads its further arguments from.
+    /// File with further arguments for the wrapper program.
     pub(super) arguments: Option<OwnedFd>,
 }
 
 impl Inside {
-    /// A command without a wall of its own.
+    /// A command without a wrapper program.
     pub(super) fn plain(program: &OsStr, environment: &BTreeMap<OsString, OsString>) -> Self {
         let mut command = Command::new(program);
         command.env_clear().envs(environment);
@@ -44,13 +43,10 @@ impl Inside {
         }
     }
 
-    /// Starts it with such a beginning.
-    ///
-    /// # Errors
-    /// When it can't be started.
-    pub(super) fn begin(&mut self, beginning: ChildSetup) -> io::Result<Child> {
+    /// Starts the command with this setup.
+    pub(super) fn start(&mut self, setup: ChildSetup) -> io::Result<Child> {
         let inherited = self.arguments.as_ref().map(|file| file.as_raw_fd());
-        beginning.give(self.command.as_std_mut(), inherited);
+        setup.apply_to(self.command.as_std_mut(), inherited);
         self.command.spawn()
     }
 }
@@ -69,44 +65,40 @@ impl DerefMut for Inside {
     }
 }
 
-/// Where programs are looked for.
 pub(super) fn path(environment: &BTreeMap<OsString, OsString>) -> OsString {
     environment.get(OsStr::new("PATH")).cloned().unwrap_or_default()
 }
 
-/// What a child does before its first instruction.
+/// A child's setup before its first instruction.
 #[derive(Default)]
 pub(super) struct ChildSetup {
-    /// Ways into control groups, each of which takes in the process that writes `0` there.
+    /// Files of control groups. A process that writes `0` to one joins it.
     pub entrances: Vec<File>,
-    /// Soft and hard limits.
     pub limits: Vec<(Resource, u64, u64)>,
-    /// By which it is found, and what it starts.
+    /// Tag to find it and its children by.
     pub tag: Option<ProcessTag>,
-    /// Where it lives.
     pub root: Option<Root>,
-    /// What it gives up, after all that it needs it for itself.
-    pub give_up: PreExecLimits,
-    /// How it hands over its calls for terminals.
+    /// Limits applied last, after all steps that need the rights.
+    pub pre_exec: PreExecLimits,
     pub terminals: Option<CallSender>,
 }
 
 impl ChildSetup {
-    /// Has a command begin like this, in a session of its own: it leads a process group, and no terminal of the worker's
-    /// user is its own to read from, to write to or to type into. It inherits the file that is named.
-    pub fn give(mut self, command: &mut std::process::Command, inherited: Option<RawFd>) {
+    /// Applies the setup to a command, in a session of its own. The command leads a process group and has no
+    /// terminal of the worker's user. It inherits the file `inherited`.
+    pub fn apply_to(mut self, command: &mut std::process::Command, inherited: Option<RawFd>) {
         let folder = command.get_current_dir();
         let folder = folder.and_then(|folder| CString::new(folder.as_os_str().as_bytes()).ok());
         let begin = move || -> io::Result<()> {
             for mut entrance in &self.entrances {
-                // One that is closed to us bounds nothing: a session is worth more than its bounds.
+                // A group that refuses us limits nothing: a session is worth more than its limits.
                 let _ = entrance.write(b"0");
             }
             for (resource, soft, hard) in &self.limits {
                 setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
             }
             if let Some(tag) = self.tag {
-                tag.put_on();
+                tag.set_on_self();
             }
             if let Some(file) = inherited {
                 // SAFETY: the command holds the descriptor open until it is started.
@@ -116,10 +108,10 @@ impl ChildSetup {
             setsid().map_err(io::Error::from)?;
             let devices = self.root.as_ref().map(Root::enter).transpose()?;
             if let (Some(_), Some(folder)) = (&devices, &folder) {
-                // The one that it was started in lies in the root that it left.
+                // The old working folder belongs to the root that it left.
                 rustix::process::chdir(folder)?;
             }
-            self.give_up.give_up(devices)?;
+            self.pre_exec.apply(devices)?;
             self.terminals.as_ref().map_or(Ok(()), CallSender::begin)
         };
         // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.

@@ -1,8 +1,9 @@
-//! Terminals where a session has no mounts of its own. Landlock lets it open `/dev/ptmx`, which makes a new terminal, and nothing in
-//! `/dev/pts`, where those of others lie too. The other end of a new one is asked for by its first end (`TIOCGPTPEER`, as in
-//! glibc's `openpty`): the kernel hands that call to the worker (seccomp), which opens what the caller may not, and nothing else.
+//! Terminals for a session without mounts of its own. Landlock lets it open `/dev/ptmx`, which creates a
+//! terminal, but nothing in `/dev/pts`, which also contains other people's terminals. A program requests the
+//! other end of its terminal through the first end (`TIOCGPTPEER`, as in glibc's `openpty`). The kernel
+//! forwards that call to the worker (seccomp), which opens only that other end.
 //!
-//! Programs that open the other end by its path (those of musl and Go) are refused.
+//! Programs that open the other end by its path (musl and Go) are refused.
 #![allow(unsafe_code)] // No library makes these calls.
 
 use std::fs::File;
@@ -13,36 +14,30 @@ use std::os::unix::net::UnixStream;
 
 use libc::{c_long, c_void, sock_filter};
 
-/// Devices that a session may open then: the one makes terminals, the other is the one that a process has itself.
+/// Devices that such a session may open: one creates terminals, the other is the process's own.
 pub(super) const TERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/tty"];
 
-/// Room for one descriptor beside a message, aligned as the kernel wants it. Words.
+/// Space for one descriptor in a message, with the kernel's alignment. Words.
 const ROOM: usize = 4;
 
-/// The child's end, which hands its calls for terminals over.
+/// The child's end: forwards its terminal calls.
 pub(super) struct CallSender {
     child: UnixStream,
 }
 
-/// The worker's end, which receives calls for terminals.
+/// The worker's end: receives terminal calls.
 pub(super) struct CallReceiver {
     worker: UnixStream,
 }
 
-/// Both ends of a child's way to its worker.
-///
-/// # Errors
-/// When there are too many files open.
+/// Both ends of the connection between a child and its worker.
 pub(super) fn pair() -> io::Result<(CallSender, CallReceiver)> {
     let (child, worker) = UnixStream::pair()?;
     Ok((CallSender { child }, CallReceiver { worker }))
 }
 
 impl CallSender {
-    /// Hands this process' calls over from now on, and those of what it starts. Only makes system calls.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Forwards the terminal calls of this process and its later children. Only makes system calls.
     pub fn begin(&self) -> io::Result<()> {
         let filter = filter();
         let program = libc::sock_fprog {
@@ -62,9 +57,9 @@ impl CallSender {
         let mut room = [0_u64; ROOM];
         let (mut byte, mut part) = (0_u8, None);
         let mut message = message(&mut byte, &mut part, &mut room);
-        // A worker that is itself kept in like this has somebody who is handed them; an old kernel hands over nothing.
+        // Sends no listener if the worker itself is confined like this, or if the kernel is too old.
         let calls = done(calls).ok();
-        // SAFETY: it was just made, and nobody else has it.
+        // SAFETY: just created here, and owned by nobody else.
         let calls = calls.map(|calls| unsafe { OwnedFd::from_raw_fd(calls as RawFd) });
         match &calls {
             // SAFETY: the message has room for one descriptor.
@@ -86,15 +81,12 @@ impl CallSender {
 }
 
 impl CallReceiver {
-    /// Answers such calls of a child that has begun, until none of its processes is left.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Answers the terminal calls of a child until all its processes are gone.
     pub fn serve(self) -> io::Result<()> {
         let mut room = [0_u64; ROOM];
         let (mut byte, mut part) = (0_u8, None);
         let mut message = message(&mut byte, &mut part, &mut room);
-        // SAFETY: as above; what comes is a descriptor of this process's own.
+        // SAFETY: as above; the received descriptor is this process's own.
         let calls = unsafe {
             done(libc::recvmsg(self.worker.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) as c_long)?;
             let header = libc::CMSG_FIRSTHDR(&raw const message);
@@ -125,14 +117,14 @@ fn message(byte: &mut u8, part: &mut Option<libc::iovec>, room: &mut [u64; ROOM]
     message
 }
 
-/// Waits for a call and answers it. An error is the end of all.
+/// Waits for a call and answers it. An error ends the loop.
 fn serve_call(calls: &OwnedFd) -> io::Result<()> {
     let mut wait = libc::pollfd {
         fd: calls.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: one structure, as is said.
+    // SAFETY: one structure, as declared.
     if let Err(error) = done(unsafe { libc::poll(&raw mut wait, 1, -1) }.into()) {
         return match error.kind() {
             io::ErrorKind::Interrupted => Ok(()),
@@ -157,7 +149,7 @@ fn serve_call(calls: &OwnedFd) -> io::Result<()> {
     )
     .is_err()
     {
-        // Who called is gone already.
+        // The caller is gone already.
         return Ok(());
     }
     let flags = call.data.args[2] as i32;
@@ -171,7 +163,7 @@ fn serve_call(calls: &OwnedFd) -> io::Result<()> {
                 newfd: 0,
                 newfd_flags: (flags & libc::O_CLOEXEC) as u32,
             };
-            // SAFETY: a structure of the kind that the request reads. It fails when who called is another one by now.
+            // SAFETY: a structure of the kind that the request reads. It fails if another process now has the caller's id.
             done(
                 unsafe {
                     libc::ioctl(
@@ -205,7 +197,7 @@ fn serve_call(calls: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The other end of a terminal whose first end a process has open; what else it has open tells no number.
+/// The other end of a terminal whose first end a process has open. Other files have no terminal number.
 fn other_end(pid: u32, first: RawFd, flags: i32) -> io::Result<File> {
     let about = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{first}"))?;
     let number = about.lines().find_map(|line| line.strip_prefix("tty-index:"));
@@ -219,7 +211,7 @@ fn other_end(pid: u32, first: RawFd, flags: i32) -> io::Result<File> {
         .open(format!("/dev/pts/{number}"))
 }
 
-/// Hands over `ioctl(…, TIOCGPTPEER, …)`; a program of 32 bits goes without.
+/// Forwards `ioctl(…, TIOCGPTPEER, …)`. 32-bit programs get no terminals.
 fn filter() -> [sock_filter; 8] {
     const LOAD: u16 = 0x20;
     const IS: u16 = 0x15;
@@ -237,7 +229,7 @@ fn filter() -> [sock_filter; 8] {
     ]
 }
 
-/// What the kernel calls this processor's own way of calling (`AUDIT_ARCH_…`).
+/// The kernel's name of this processor's own ABI (`AUDIT_ARCH_…`).
 const ARCH: u32 = if cfg!(target_arch = "x86_64") {
     0xc000_003e
 } else if cfg!(target_arch = "aarch64") {

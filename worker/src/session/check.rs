@@ -1,4 +1,4 @@
-//! What an agent said is looked at before its session ends, so that it can correct itself.
+//! Check of an agent's text before its session ends, so that the agent can correct itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,17 +6,16 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use ralph_shared::sigil;
 
-/// Looks at an agent's text, redacted; gives what the agent is to be told when it gets one more turn.
+/// Reads an agent's redacted text. Returns the next prompt when the agent gets one more turn.
 #[derive(Clone)]
 pub struct Check(Arc<dyn Fn(String) -> BoxFuture<'static, Option<String>> + Send + Sync>);
 
 impl Check {
-    /// One that asks `look`.
     pub fn new(look: impl Fn(String) -> BoxFuture<'static, Option<String>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(look))
     }
 
-    /// Runs the check; returns the next prompt, if there is one.
+    /// Returns the next prompt, if there is one.
     pub async fn run(&self, text: String) -> Option<String> {
         (self.0)(text).await
     }
@@ -28,7 +27,7 @@ impl fmt::Debug for Check {
     }
 }
 
-/// A task graph of the second turn, which begins at `before`, takes the place of those before it.
+/// Lets a task graph in the second turn, which begins at `before`, replace the graphs of earlier turns.
 pub fn supersede(text: &mut String, before: usize) {
     let Some((first, second)) = text.split_at_checked(before) else {
         return;

@@ -1,5 +1,5 @@
-//! The conversation with a running agent: one step waits for one event, everything that happens passes through it.
-//! What is said when, [`crate::session::script`] knows.
+//! The conversation with a running agent. Each step waits for one event and handles it.
+//! [`crate::session::script`] decides what to send when.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
 use super::protocol_log::Direction;
 use crate::session::client::elicitation;
-use crate::session::client::requests::Desk;
+use crate::session::client::requests::RequestHandler;
 use crate::session::people::{People, now};
 use crate::session::process::agent::Agent;
 use crate::session::protocol::lines::{Line, Lines};
@@ -26,24 +26,25 @@ use crate::session::redaction::Redactor;
 use crate::session::transcript::record::Record;
 use crate::session::unavailable;
 
-/// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
+/// Longest wait for an agent's last output before its exit, and for the exit of an agent that closed its
+/// pipes.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Number of checks for refusals within the refusal timeout.
 const REFUSAL_CHECKS: u32 = 5;
 
-/// How much earlier than what the agent says its standard error may be read.
+/// How much earlier than a message its matching line on standard error may have been read.
 const STDERR_SLACK: Duration = Duration::from_secs(1);
 
 pub struct Conversation<'a> {
     agent: &'a mut Agent,
     record: &'a mut Record,
     lines: Lines<ChildStdout>,
-    /// What sends and what serves; gone once the agent's input is closed.
-    voice: Option<Voice>,
+    /// The sending side; `None` once the agent's input is closed.
+    link: Option<AgentLink>,
     end: watch::Receiver<Option<EndReason>>,
-    /// Whether anybody can still tell us to end.
-    told: bool,
+    /// Whether the sender of end requests is still alive.
+    end_sender_alive: bool,
     limits: SessionLimits,
     started: Instant,
     heard: Instant,
@@ -51,73 +52,64 @@ pub struct Conversation<'a> {
     next_id: u64,
     output_open: bool,
     input_open: bool,
-    /// When it is next looked whether the agent's provider refuses it again and again; `None` where that is left alone.
+    /// Time of the next check for repeated refusals by the agent's provider; `None` disables the check.
     next_look: Option<Instant>,
-    /// Whether the session filled the disk.
     disk: watch::Receiver<bool>,
-    /// People for whom it may wait: its clocks stand still meanwhile.
+    /// People whom the session may wait for. Its clocks stop meanwhile.
     people: Option<People>,
-    /// When the rest of a broken conversation is given up.
+    /// Deadline for the rest of a broken conversation.
     broken: Option<Instant>,
-    /// What was told again of an earlier session. Bytes.
+    /// Output replayed from an earlier session. Bytes.
     replayed_bytes: u64,
-    /// How much had come before the agent began to tell an earlier session again, while it does. Bytes.
+    /// Total output when the current replay began; `None` outside a replay. Bytes.
     replay_from: Option<u64>,
 }
 
-/// What speaks to the agent.
-pub struct Voice {
-    /// What sends.
+/// The parts that talk to the agent.
+pub struct AgentLink {
     pub outbox: Outbox,
-    /// What answers.
-    pub desk: Desk,
-    /// A second handle on the agent's input, which tells when the agent closes it.
+    pub requests: RequestHandler,
+    /// A second handle on the agent's input. It reports when the agent closes that pipe.
     pub probe: pipe::Sender,
 }
 
-/// An agent's response to a request.
 pub type RpcResult = Result<Value, RpcError>;
 
-/// Why the conversation can't go on.
+/// Why a conversation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// Somebody requested the end.
     EndRequested(EndReason),
     Limit(SessionLimit),
-    /// The agent's process is gone.
     Exited(ExitStatus),
     /// The agent lives, but closed a pipe.
     Closed {
-        /// Whether it was the one that it reads from.
+        /// Whether it is the pipe that the agent reads from.
         input: bool,
     },
-    /// The agent gets nowhere, and says again and again that its provider refuses it.
+    /// The agent makes no progress and repeatedly reports that its provider refuses it.
     Refused {
-        /// What it meets.
         door: Unavailable,
-        /// What it said last of that.
-        said: String,
+        /// The agent's last words about it.
+        message: String,
     },
-    /// A time that was set for this step has come.
+    /// The step's own deadline passed.
     Due,
 }
 
-/// Which bounds hold for a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bounds {
-    /// The session's limits, the orders from outside, and a deadline of its own if it has one.
+    /// The session's limits, end requests, and an optional deadline.
     Session(Option<Instant>),
-    /// This deadline, and how much the agent may say: the session is ending already.
+    /// This deadline and the output limit only: the session is ending already.
     Until(Instant),
 }
 
 impl<'a> Conversation<'a> {
-    /// Begins. Nothing is sent yet.
     pub fn new(
         agent: &'a mut Agent,
         record: &'a mut Record,
         stdout: ChildStdout,
-        voice: Voice,
+        link: AgentLink,
         limits: SessionLimits,
         end: watch::Receiver<Option<EndReason>>,
         disk: watch::Receiver<bool>,
@@ -127,9 +119,9 @@ impl<'a> Conversation<'a> {
             agent,
             record,
             lines: Lines::new(stdout, limits.output_bytes),
-            voice: Some(voice),
+            link: Some(link),
             end,
-            told: true,
+            end_sender_alive: true,
             limits,
             started: now,
             heard: now,
@@ -146,13 +138,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The time in which it waits for these people counts for no limit.
-    pub fn waiting_for(mut self, people: Option<People>) -> Self {
+    /// Time spent waiting for these people counts towards no limit.
+    pub fn with_people(mut self, people: Option<People>) -> Self {
         self.people = people;
         self
     }
 
-    /// Leaves out of its times what it waited for people.
+    /// Moves the clocks forward by the time spent waiting for people.
     fn leave_out_waits(&mut self, now: Instant) {
         let waited = self.people.as_ref().map(|people| people.waited(now));
         let waited = waited.unwrap_or_default();
@@ -161,31 +153,28 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The session so far.
     pub fn record(&mut self) -> &mut Record {
         self.record
     }
 
-    /// The process.
     pub fn agent(&mut self) -> &mut Agent {
         self.agent
     }
 
-    /// All that the agent sent, what it told again left out. Bytes.
+    /// The agent's output without replays. Bytes.
     pub fn output_bytes(&self) -> u64 {
         self.replay_from.unwrap_or(self.lines.total_bytes()) - self.replayed_bytes
     }
 
-    /// What comes now tells an earlier session again: it is no part of this one, and bounded by itself.
-    pub fn replay_begins(&mut self) {
+    /// Begins a replay of an earlier session, which has its own output limit.
+    pub fn begin_replay(&mut self) {
         self.record.mute(true);
         let from = self.lines.total_bytes();
         self.replay_from = Some(from);
         self.lines.set_budget(from + REPLAY_LIMIT_BYTES);
     }
 
-    /// What comes now is new again.
-    pub fn replay_ends(&mut self) {
+    pub fn end_replay(&mut self) {
         self.record.mute(false);
         if let Some(from) = self.replay_from.take() {
             self.replayed_bytes += self.lines.total_bytes() - from;
@@ -194,7 +183,7 @@ impl<'a> Conversation<'a> {
         self.lines.set_budget(budget);
     }
 
-    /// Whether the agent said more than it may.
+    /// Whether the agent exceeded its output limit.
     fn is_over(&self) -> bool {
         match self.replay_from {
             Some(from) => self.lines.total_bytes() - from > REPLAY_LIMIT_BYTES,
@@ -202,13 +191,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// From here on a provider that refuses the agent again and again ends the session.
+    /// From here on, repeated refusals by the agent's provider end the session.
     pub fn watch_for_refusals(&mut self) {
         self.next_look = Some(now());
     }
 
-    /// What refuses an agent that has got nowhere for a while, if something does that it speaks of again and again. A tool that runs
-    /// may take its time, and say what it likes on standard error.
+    /// The refusal to report if the agent made no progress for a while and keeps reporting it. A running tool
+    /// may take its time and write anything to standard error, so it suppresses the check.
     fn refusal(&mut self, now: Instant) -> Option<Stop> {
         let timeout = limits::refusal_timeout(&self.limits);
         let due = self.next_look?.max(self.progressed + timeout);
@@ -224,55 +213,50 @@ impl<'a> Conversation<'a> {
         let stderr = self.stderr_since_progress();
         let noted = || self.record.complaints().map(|(_, words)| words.as_str());
         let door = unavailable::of_repeated(stderr.lines().chain(noted()))?;
-        let said_recently = self.record.complaints().any(|(at, _)| recently <= *at)
+        let reported_recently = self.record.complaints().any(|(at, _)| recently <= *at)
             || unavailable::of_stderr(&self.agent.stderr_since(recently)).is_some();
-        let said = noted()
+        let message = noted()
             .next_back()
             .map_or_else(|| last_lines(&stderr), str::to_owned);
-        said_recently.then_some(Stop::Refused { door, said })
+        reported_recently.then_some(Stop::Refused { door, message })
     }
 
-    /// When it began.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// Sends a request. Gives its id.
+    /// Sends a request. Returns its id.
     pub fn request(&mut self, method: &str, params: &impl Serialize) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        if let Some(voice) = &self.voice {
-            voice.outbox.request(id, method, params);
+        if let Some(link) = &self.link {
+            link.outbox.request(id, method, params);
         }
         id
     }
 
-    /// Sends a notification.
-    pub fn tell(&self, method: &str, params: &impl Serialize) {
-        if let Some(voice) = &self.voice {
-            voice.outbox.notify(method, params);
+    pub fn notify(&self, method: &str, params: &impl Serialize) {
+        if let Some(link) = &self.link {
+            link.outbox.notify(method, params);
         }
     }
 
-    /// Gives the agent a turn: what it asks for is answered again.
-    pub fn turn_begins(&mut self) {
-        if let Some(voice) = &mut self.voice {
-            voice.desk.turn_begins();
+    /// Starts a turn of the agent: its permission requests are answered again.
+    pub fn begin_turn(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.requests.begin_turn();
         }
     }
 
-    /// Takes the agent's turn from it. What it asked permission for has to be answered as cancelled then.
+    /// Cancels the agent's turn. Its open permission requests are then answered as cancelled.
     pub fn cancel_turn(&self, session: &str) {
-        self.tell("session/cancel", &json!({ "sessionId": session }));
-        if let Some(voice) = &self.voice {
-            voice.desk.turn_is_cancelled();
+        self.notify("session/cancel", &json!({ "sessionId": session }));
+        if let Some(link) = &self.link {
+            link.requests.cancel_turn();
         }
     }
 
-    /// Sends a request and waits for its answer.
-    ///
-    /// # Errors
-    /// Why there will be none.
+    /// Sends a request and waits for its response.
     pub async fn call(
         &mut self,
         method: &str,
@@ -283,10 +267,6 @@ impl<'a> Conversation<'a> {
         self.response(id, bounds).await
     }
 
-    /// Waits for a response.
-    ///
-    /// # Errors
-    /// Why there will be none.
     pub async fn response(&mut self, id: u64, bounds: Bounds) -> Result<RpcResult, Stop> {
         loop {
             if let Some(answer) = self.step(Some(id), bounds).await? {
@@ -295,18 +275,12 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Waits for the agent's next message, at most until then.
-    ///
-    /// # Errors
-    /// Why there will be none.
-    pub async fn hear_one(&mut self, until: Instant) -> Result<(), Stop> {
+    /// Waits for one event, at most until `until`.
+    pub async fn next_event(&mut self, until: Instant) -> Result<(), Stop> {
         self.step(None, Bounds::Session(Some(until))).await.map(drop)
     }
 
-    /// Waits for something else, and serves the agent meanwhile.
-    ///
-    /// # Errors
-    /// Why the conversation can't go on.
+    /// Waits for another future and serves the agent meanwhile.
     pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> Result<T, Stop> {
         tokio::pin!(other);
         loop {
@@ -318,14 +292,15 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// What the agent wrote on standard error since it last got on, or shortly before: it comes by a way of its own.
+    /// The agent's standard error since its last progress, and shortly before: standard error arrives on its
+    /// own pipe.
     pub fn stderr_since_progress(&self) -> String {
         let since = self.progressed.checked_sub(STDERR_SLACK);
         self.agent.stderr_since(since.unwrap_or(self.progressed))
     }
 
-    /// Waits until the process is gone, or the deadline; whether it is gone.
-    pub async fn gone(&mut self, until: Instant) -> bool {
+    /// Waits until the process is gone or the deadline passes. Returns whether it is gone.
+    pub async fn wait_until_gone(&mut self, until: Instant) -> bool {
         while self.agent.exit().is_none() {
             let over = match self.step(None, Bounds::Until(until)).await {
                 Ok(_) | Err(Stop::Closed { .. }) => false,
@@ -333,7 +308,7 @@ impl<'a> Conversation<'a> {
                 Err(_) => break,
             };
             if (over || self.broken.is_some()) && self.agent.exit().is_none() {
-                // Nothing more will be read: only the exit matters.
+                // The output is not read any more. Only the exit matters.
                 let exited = tokio::time::timeout_at(until.into(), self.agent.exited()).await;
                 return exited.is_ok_and(|exit| exit.is_some());
             }
@@ -341,17 +316,17 @@ impl<'a> Conversation<'a> {
         self.agent.exit().is_some()
     }
 
-    /// Closes the agent's input, which well-behaved ones take as the end.
+    /// Closes the agent's input, which well-behaved agents take as the end.
     pub fn close_input(&mut self) {
-        self.voice = None;
+        self.link = None;
     }
 
-    /// Waits for one event and handles it. Gives the awaited answer when it came.
+    /// Waits for one event and handles it. Returns the awaited response if it arrived.
     async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<RpcResult>, Stop> {
         let now = now();
         self.leave_out_waits(now);
         if self.is_over() {
-            // It is not read any more, however the session goes on.
+            // The output is not read any more, however the session goes on.
             self.record.text_truncated |= self.replay_from.is_none();
             return Err(Stop::Limit(SessionLimit::Output));
         }
@@ -365,15 +340,15 @@ impl<'a> Conversation<'a> {
             return Err(stop);
         }
         let wake = self.broken.map_or(until, |broken| broken.min(until));
-        let probe = self.voice.as_ref().map(|voice| &voice.probe);
-        // An agent that asks and doesn't read the answers is not read either.
-        let outbox = self.voice.as_ref().map(|voice| &voice.outbox);
+        let probe = self.link.as_ref().map(|link| &link.probe);
+        // An agent that sends requests but doesn't read the answers is not read either.
+        let outbox = self.link.as_ref().map(|link| &link.outbox);
         let room = outbox.is_none_or(Outbox::has_room);
         tokio::select! {
             biased;
-            reason = end_requested(&mut self.end), if open && self.told => match reason {
+            reason = end_requested(&mut self.end), if open && self.end_sender_alive => match reason {
                 Some(reason) => return Err(Stop::EndRequested(reason)),
-                None => self.told = false,
+                None => self.end_sender_alive = false,
             },
             line = self.lines.next(), if self.output_open && room => {
                 let bytes = match &line {
@@ -381,8 +356,8 @@ impl<'a> Conversation<'a> {
                     _ => 0,
                 };
                 let answer = by_length(bytes, || self.line(line, awaited));
-                // Lines that are there already give no reason to wait, and a flood of them would keep this thread, with the
-                // heartbeats that renew the lease.
+                // Buffered lines give no reason to wait. A flood of them would hold this thread, on which the
+                // heartbeats run that renew the lease.
                 if answer.is_none() {
                     tokio::task::yield_now().await;
                 }
@@ -400,7 +375,6 @@ impl<'a> Conversation<'a> {
         Ok(None)
     }
 
-    /// Until when an event is waited for.
     fn until(&self, bounds: Bounds, now: Instant) -> Result<Instant, Stop> {
         let own = match bounds {
             Bounds::Until(until) if until <= now => return Err(Stop::Due),
@@ -432,7 +406,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Whether nothing more can come.
+    /// The reason to stop if nothing more can arrive.
     fn broken_stop(&self, now: Instant, exited: Option<ExitStatus>) -> Option<Stop> {
         let over = self.broken.is_some_and(|until| until <= now);
         match exited {
@@ -458,7 +432,7 @@ impl<'a> Conversation<'a> {
             }
             Line::TooLong { bytes } => {
                 let size = format!("{bytes} bytes");
-                self.record.odd("a line that is too long to be read", &size);
+                self.record.note_oddity("a line that is too long to be read", &size);
             }
             Line::OverBudget => {}
             Line::End => {
@@ -481,23 +455,23 @@ impl<'a> Conversation<'a> {
             }
             Incoming::Notification { params, .. } => {
                 if unavailable::is_complaint(params) {
-                    self.record.complained(params);
+                    self.record.add_complaint(params);
                 }
             }
             Incoming::Request { id, method, params } => {
                 self.progressed = now();
                 if method == elicitation::METHOD
                     && !self
-                        .voice
+                        .link
                         .as_ref()
-                        .is_some_and(|voice| voice.desk.reaches_people(params))
+                        .is_some_and(|link| link.requests.reaches_people(params))
                 {
                     self.record.add_question(&elicitation::question(params));
                 }
-                if let Some(voice) = &mut self.voice
-                    && let Some(group) = voice.desk.serve(id, &method, params, self.record)
+                if let Some(link) = &mut self.link
+                    && let Some(group) = link.requests.serve(id, &method, params, self.record)
                 {
-                    self.agent.owns_group(group);
+                    self.agent.add_group(group);
                 }
             }
             Incoming::Response { id, result } if id.is_some() && id == awaited => {
@@ -506,8 +480,8 @@ impl<'a> Conversation<'a> {
                     .map_err(|error| bare(self.record.transcript.redactor(), error));
                 return Some(answer);
             }
-            Incoming::Response { .. } => self.record.odd("an answer that nobody waits for", line),
-            Incoming::Heavy => self.record.odd("a message of more values than are read", line),
+            Incoming::Response { .. } => self.record.note_oddity("an answer that nobody waits for", line),
+            Incoming::Heavy => self.record.note_oddity("a message of more values than are read", line),
             Incoming::Junk if peer::shows_nothing(line) => {}
             Incoming::Junk => self.record.unread(line),
         }
@@ -527,7 +501,7 @@ pub(super) fn last_lines(stderr: &str) -> String {
     lines[lines.len().saturating_sub(5)..].join(" | ")
 }
 
-/// An agent's error without secrets: whoever tells of it cuts it.
+/// The error without secrets. Redaction comes first because readers truncate the message.
 fn bare(redactor: &Redactor, mut error: RpcError) -> RpcError {
     error.message = redactor.text(&error.message);
     if let Some(data) = &mut error.data {
@@ -536,19 +510,19 @@ fn bare(redactor: &Redactor, mut error: RpcError) -> RpcError {
     error
 }
 
-/// The reason to end, once there is one; `None` when there can't be one any more.
+/// Waits for an end request. `None` when its sender is gone.
 async fn end_requested(end: &mut watch::Receiver<Option<EndReason>>) -> Option<EndReason> {
     *end.wait_for(Option::is_some).await.ok()?
 }
 
-/// Becomes ready when one more request may be opened.
+/// Waits until another request may be opened.
 async fn room_in(outbox: Option<&Outbox>) {
     if let Some(outbox) = outbox {
         outbox.room().await;
     }
 }
 
-/// Becomes ready when the agent closes the pipe that it reads from.
+/// Waits until the agent closes the pipe that it reads from.
 async fn closed(probe: Option<&pipe::Sender>) {
     match probe {
         Some(probe) => drop(probe.ready(Interest::ERROR).await),

@@ -1,4 +1,4 @@
-//! An interactive session: turn after turn, until the person leaves.
+//! An interactive session: turns until the person leaves.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use super::run::words;
 use super::spec::SessionSpec;
 use crate::session::operator::{Operator, OperatorInput, Turn};
 use crate::session::protocol::handshake::{self, Break, refused};
-use crate::session::script::begun;
+use crate::session::script::record_start;
 
-/// Longest stop reason that is shown. Bytes.
+/// Longest stop reason in a message. Bytes.
 const REASON_BYTES: usize = 100;
 
-/// Runs turns until the person leaves, or the conversation can't go on.
+/// Runs turns until the person leaves or the conversation ends.
 pub(super) async fn run(
     spec: &SessionSpec,
     person: &mut Operator,
     conversation: &mut Conversation<'_>,
 ) -> Result<Ended, Break> {
-    let opened = handshake::shake(spec, conversation).await?;
-    begun(spec, conversation, opened.model.clone());
+    let opened = handshake::perform(spec, conversation).await?;
+    record_start(spec, conversation, opened.model.clone());
     let session = opened.session;
     let capabilities = conversation.record().introduction.capabilities;
     let mut trouble = None;
@@ -34,16 +34,16 @@ pub(super) async fn run(
             can_resume: capabilities.resume || capabilities.load,
             trouble,
         };
-        // Whoever listens may be gone: then they say nothing more either.
+        // The receiver may be gone. Then no more input comes either.
         let _ = person.turns.send(turn);
-        let said = loop {
+        let input = loop {
             match conversation.meanwhile(person.input.recv()).await? {
-                // There is nothing to cancel between turns, and the person's turn was told.
+                // Nothing runs between turns, so there is nothing to cancel.
                 Some(OperatorInput::Cancel) => {}
-                said => break said,
+                input => break input,
             }
         };
-        trouble = match said {
+        trouble = match input {
             None | Some(OperatorInput::Leave | OperatorInput::Cancel) => break,
             Some(OperatorInput::Prompt(text)) => {
                 let (answer, leaves) = prompt(spec, person, conversation, &session, text).await?;
@@ -60,7 +60,7 @@ pub(super) async fn run(
     })
 }
 
-/// One turn. Gives its answer, and whether the person left meanwhile.
+/// Runs one turn. Returns its answer, and whether the person left meanwhile.
 async fn prompt(
     spec: &SessionSpec,
     person: &mut Operator,
@@ -71,17 +71,17 @@ async fn prompt(
     conversation.record().prompted(&text);
     let content = vec![ContentBlock::Text(TextContent::new(text))];
     let request = PromptRequest::new(session.to_owned(), content);
-    conversation.turn_begins();
+    conversation.begin_turn();
     let id = conversation.request("session/prompt", &request);
     let mut bounds = Bounds::Session(None);
     let mut leaves = false;
     loop {
-        let said = tokio::select! {
+        let input = tokio::select! {
             biased;
-            said = person.input.recv(), if !leaves => said,
+            input = person.input.recv(), if !leaves => input,
             answer = conversation.response(id, bounds) => return Ok((answer?, leaves)),
         };
-        match said {
+        match input {
             Some(OperatorInput::Prompt(_)) => continue,
             Some(OperatorInput::Cancel) => {}
             None | Some(OperatorInput::Leave) => leaves = true,
@@ -92,7 +92,7 @@ async fn prompt(
     }
 }
 
-/// Takes the answer to a prompt. Gives what is to be said about it.
+/// Records the answer to a prompt. Returns a message for the person if something went wrong.
 fn ended(conversation: &mut Conversation<'_>, answer: RpcResult) -> Option<String> {
     let record = conversation.record();
     let trouble = match answer {

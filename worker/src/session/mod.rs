@@ -1,22 +1,23 @@
 //! One ACP session: an agent process in a workspace, from its handshake to its last descendant's end (DESIGN 5).
 //!
-//! An agent is untrusted. Whatever it does, [`run()`] returns within its limits and leaves no process behind, its memory is
-//! bounded, and its words are redacted before they leave. Retries, sigils, git and the transcript's stream live elsewhere.
+//! An agent is untrusted. Whatever it does, [`run()`] returns within its limits, leaves no process behind,
+//! uses bounded memory and redacts the agent's output. Retries, sigils, git and the transcript's stream are
+//! handled elsewhere.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
 //! | [`spec`] | the input of a session and its result |
 //! | [`mod@run`] | start, conversation, cleanup |
-//! | [`script`] | the order of turns with an agent, and how it is ended |
+//! | [`script`] | the order of turns with an agent, and its end |
 //! | [`tool_sigils`] | sigils from the tools of a session, for its report |
-//! | [`people`] | what an agent asks people, and what they say to it |
-//! | [`interactive`], [`operator`] | the same with a person at a terminal |
+//! | [`people`] | questions from the agent to people, and their messages |
+//! | [`interactive`], [`operator`] | a session with a person at a terminal |
 //! | [`conversation`] | the event loop: one step, one event |
 //! | [`protocol`] | JSON-RPC, handshake, capabilities, content |
 //! | [`client`] | requests of the agent: permissions, files, terminals, questions |
 //! | [`process`] | the agent's process, its logins, its leftovers |
 //! | [`limits`] | when a session ends: time, turns, disk, cost and tokens |
-//! | [`transcript`], [`redaction`] | what is shown while it runs, without secrets |
+//! | [`transcript`], [`redaction`] | the live transcript, without secrets |
 //! | [`check`], [`resume`], [`unavailable`] | decisions: correct once, restart after a crash, whose fault a failure is |
 
 mod check;

@@ -1,47 +1,42 @@
-//! The person of an interactive session: what they say, and what they get to hear besides the transcript.
+//! The person of an interactive session: their input, and the events that they see besides the transcript.
 
 use agent_client_protocol::v1::schema::PermissionOption;
 use tokio::sync::{mpsc, oneshot};
 
-/// What a person says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorInput {
     Prompt(String),
-    /// The turn is to be cancelled; the session goes on.
+    /// Cancels the turn; the session goes on.
     Cancel,
-    /// The session is to end.
     Leave,
 }
 
-/// The end of a turn, or of the handshake: the person may say something.
+/// The end of a turn or of the handshake: the person may now enter a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// The agent's id of the session.
     pub session: String,
-    /// Whether the agent can go on with it later.
+    /// Whether the agent can resume the session later.
     pub can_resume: bool,
-    /// How the turn ended, in words, when it did not end as turns do.
+    /// Message about the turn if it ended abnormally.
     pub trouble: Option<String>,
 }
 
-/// A permission that an agent asks for.
+/// A permission request of an agent.
 #[derive(Debug)]
 pub struct Question {
-    /// What it is about.
     pub title: String,
-    /// What can be answered.
     pub options: Vec<PermissionOption>,
-    /// Where the number of the chosen option goes; dropped, the request is answered as cancelled.
+    /// Sends the index of the chosen option. Dropping it cancels the request.
     pub answer: oneshot::Sender<usize>,
 }
 
 /// The session's channels to its operator.
 #[derive(Debug)]
 pub struct Operator {
-    /// The operator's input; the session ends with the last sender.
+    /// The operator's input. The session ends when the last sender is dropped.
     pub input: mpsc::Receiver<OperatorInput>,
-    /// Who hears that a turn is over.
+    /// Receives the end of each turn.
     pub turns: mpsc::UnboundedSender<Turn>,
-    /// Who answers permission requests; by policy alone when `None`.
+    /// Receives permission requests. `None`: the policy alone answers them.
     pub questions: Option<mpsc::UnboundedSender<Question>>,
 }

@@ -1,5 +1,5 @@
-//! People outside of a session: what its agent asks them, and what they say to it. Who they are, and how their words come here, the
-//! caller knows.
+//! People outside a session: questions from the agent to them, and their messages. The caller decides who
+//! they are and how to reach them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,74 +12,71 @@ use ralph_shared::wire::Words;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The time by the runtime's clock, which its timers go by.
+/// The time on the runtime's clock, which its timers use.
 pub fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// What comes of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// A person answered.
     Answered(Words),
-    /// Nobody is there: the agent is told this.
+    /// Nobody is there. The text tells the agent to decide itself.
     Decide(String),
-    /// A person could have answered, and nobody did in time.
+    /// Somebody could have answered, but nobody did in time.
     Unanswered,
 }
 
-/// What a turn's text leaves to be done.
+/// How a session continues after a turn's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnOutcome {
-    /// Nothing: it says how the session ends.
+    /// The text says how the session ends.
     Over,
-    /// It leaves the session open, and may ask something.
+    /// The session stays open. The text may contain a question.
     Open(Option<Question>),
 }
 
-/// How people are reached.
 pub trait Reach: Send + Sync {
-    /// Puts a question to them, until there is a reply.
+    /// Asks a question and waits for a reply.
     fn ask(&self, question: Question) -> BoxFuture<'static, Reply>;
-    /// Reads what an agent said in one turn.
+    /// Reads the agent's text of one turn.
     fn read(&self, text: &str) -> TurnOutcome;
-    /// Has the session ended, since nobody answers.
+    /// Ends the session because nobody answers.
     fn give_up(&self);
 }
 
-/// A reply that several wait for.
+/// A reply with several waiters.
 type Pending = Shared<BoxFuture<'static, Reply>>;
 
-/// How long a tool waits for an answer: clients of MCP give calls up after a minute.
+/// How long a tool waits for an answer: MCP clients abort calls after a minute.
 const TOOL_WAIT: Duration = Duration::from_secs(45);
 
-/// What an agent is told that asked by a tool.
-const LATER: &str = "Nobody has answered yet. If you can't go on without the answer, end your turn now: you are told it as your next one. \
-                     Else go on; you are told it when it comes.";
+/// A tool's answer to the agent while no reply has come.
+const LATER: &str = "Nobody has answered yet. If you can't go on without the answer, end your turn now: the answer starts your next turn. \
+                     Otherwise go on; you get the answer when it comes.";
 
 /// The people of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct People {
     reach: Arc<dyn Reach>,
-    /// Questions that a tool asked and that are open still.
+    /// Unanswered questions from tools.
     open: Arc<Mutex<Vec<Pending>>>,
-    said: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Words>>>,
+    messages: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Words>>>,
     parking: Arc<Parking>,
 }
 
 impl People {
-    /// Those that are reached so; what they say of themselves comes by `said`.
-    pub fn new(reach: impl Reach + 'static, said: mpsc::UnboundedReceiver<Words>) -> Self {
+    /// `messages` brings their messages to the agent.
+    pub fn new(reach: impl Reach + 'static, messages: mpsc::UnboundedReceiver<Words>) -> Self {
         Self {
             reach: Arc::new(reach),
             open: Arc::default(),
-            said: Arc::new(tokio::sync::Mutex::new(said)),
+            messages: Arc::new(tokio::sync::Mutex::new(messages)),
             parking: Arc::default(),
         }
     }
 
-    /// Asks, for a session that can't go on without a reply: its clocks stand still meanwhile, and it is ended where there is none in
-    /// time.
+    /// Asks for a session that can't continue without a reply. The session's clocks stop meanwhile. Without a
+    /// reply in time the session ends.
     pub async fn ask(&self, question: Question) -> Reply {
         let _parked = Parked::new(&self.parking);
         self.or_end(self.reach.ask(question).await).await
@@ -88,13 +85,13 @@ impl People {
     async fn or_end(&self, reply: Reply) -> Reply {
         if reply == Reply::Unanswered {
             self.reach.give_up();
-            // The session ends meanwhile.
+            // Wait until the session ends.
             std::future::pending::<()>().await;
         }
         reply
     }
 
-    /// Asks by a tool, which gives what it knows before its client gives it up.
+    /// Asks for a tool. Answers before the tool's client aborts the call.
     pub async fn ask_by_tool(&self, question: Question) -> String {
         let asking = AbortOnDropHandle::new(tokio::spawn(self.reach.ask(question)));
         let pending = asking
@@ -119,7 +116,7 @@ impl People {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first question that a tool asked and that is open still.
+    /// The oldest unanswered question from a tool.
     pub fn open_question(&self) -> Option<impl Future<Output = Reply> + use<>> {
         let mut open = self.open();
         if open.is_empty() {
@@ -134,26 +131,26 @@ impl People {
         })
     }
 
-    /// What a turn's text leaves to be done.
+    /// How the session continues after a turn's text.
     pub fn read(&self, text: &str) -> TurnOutcome {
         self.reach.read(text)
     }
 
-    /// What a person says next.
-    pub async fn heard(&self) -> Words {
-        match self.said.lock().await.recv().await {
+    /// Waits for a person's next message.
+    pub async fn next_message(&self) -> Words {
+        match self.messages.lock().await.recv().await {
             Some(words) => words,
             None => std::future::pending().await,
         }
     }
 
-    /// What they said by now.
-    pub async fn heard_so_far(&self) -> Vec<Words> {
-        let mut said = self.said.lock().await;
-        std::iter::from_fn(|| said.try_recv().ok()).collect()
+    /// Messages received so far.
+    pub async fn pending_messages(&self) -> Vec<Words> {
+        let mut messages = self.messages.lock().await;
+        std::iter::from_fn(|| messages.try_recv().ok()).collect()
     }
 
-    /// Since when nothing was asked: how long the session waited for people since the last call.
+    /// Time that the session spent waiting for people since the last call.
     pub fn waited(&self, now: Instant) -> Duration {
         self.parking.take(now)
     }
@@ -165,16 +162,14 @@ impl fmt::Debug for People {
     }
 }
 
-/// How long a session waited for people.
 #[derive(Debug, Default)]
 struct Parking(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Questions that are open.
     questions: usize,
     since: Option<Instant>,
-    /// Of earlier questions, as far as it was not taken.
+    /// Waiting time of closed questions, not yet taken.
     waited: Duration,
 }
 
@@ -193,7 +188,7 @@ impl Parking {
     }
 }
 
-/// One open question.
+/// Counts a question as open until it is dropped.
 struct Parked(Arc<Parking>);
 
 impl Parked {
@@ -222,7 +217,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_time_with_an_open_question_is_waited() {
+    async fn only_time_with_an_open_question_counts_as_waiting() {
         let parking = Arc::new(Parking::default());
         let pass = |s| tokio::time::advance(Duration::from_secs(s));
         let taken = || parking.take(now()).as_secs();

@@ -1,6 +1,6 @@
-//! The protocol's lines of one session as they were written, both ways, where the configuration asks for them: for whoever looks into what
-//! an agent and this client make of the protocol. They are redacted like everything that is kept; a secret that an agent parts over
-//! several messages isn't known again, so the file is its owner's alone.
+//! A log of one session's protocol lines, both ways, if the configuration asks for it. It helps to debug an
+//! agent and this client. Lines are redacted, but a secret split over several messages is not recognized, so
+//! only the owner can read the file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,18 +13,16 @@ use ralph_shared::at_length::by_length;
 
 use crate::session::redaction::Redactor;
 
-/// Most that is kept of one session. Bytes.
+/// Most bytes stored for one session.
 pub const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Who wrote a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     FromAgent,
-    /// This client.
     ToAgent,
 }
 
-/// Where a session's lines are written. Cheap to clone.
+/// A session's log. Cheap to clone.
 #[derive(Clone)]
 pub struct ProtocolLog(Arc<Mutex<Log>>);
 
@@ -35,10 +33,7 @@ struct Log {
 }
 
 impl ProtocolLog {
-    /// Makes the file, and its folder, or goes on with it.
-    ///
-    /// # Errors
-    /// When it can't be made.
+    /// Creates the file and its folder, or appends to an existing file.
     pub fn open(path: &Path, redactor: Redactor) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -57,7 +52,7 @@ impl ProtocolLog {
         }))))
     }
 
-    /// Adds a line. What is too much, or can't be written, misses; the session goes on.
+    /// Adds a line. Lines above the limit or that can't be written are dropped; the session goes on.
     pub fn line(&self, way: Direction, line: &str) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if log.left_bytes == 0 {
@@ -82,7 +77,7 @@ impl Log {
             self.left_bytes -= text.len() as u64;
         }
         if let Err(error) = self.file.write_all(text.as_bytes()) {
-            tracing::warn!(%error, "the protocol's lines of a session can't be written any more");
+            tracing::warn!(%error, "a session's protocol log can't be written any more");
             self.left_bytes = 0;
         }
     }
@@ -95,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_redacted_bounded_and_the_owners_alone() {
+    fn lines_are_redacted_bounded_and_private_to_the_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("protocol/one.log");
         let log = ProtocolLog::open(&path, Redactor::new(["pass\"word-1".to_owned()])).unwrap();

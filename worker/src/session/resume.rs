@@ -1,8 +1,8 @@
-//! Whether an agent that ended in the middle of its turn is started again: a decision.
+//! Decides whether to restart an agent that exited in the middle of its turn.
 //!
-//! An attempt whose agent crashed would else begin anew, without what the agent had read and thought, and pay for it
-//! again. So an agent that can resume sessions gets one second process: it takes up the session and is told that it was
-//! interrupted. The session's limits hold for both processes together.
+//! Without a restart, an attempt whose agent crashed would begin anew, and pay again for all that the agent
+//! had read and thought. An agent that can resume sessions therefore gets one second process. It resumes the
+//! session with a prompt about the interruption. The session's limits apply to both processes together.
 
 use std::time::Duration;
 
@@ -12,16 +12,14 @@ use super::spec::{Resume, SessionSpec};
 use crate::session::protocol::introduction::Capabilities;
 use crate::session::transcript::record::Record;
 
-/// What the first process took of the session's limits. Tool calls are counted by the record.
+/// The first process's part of the session's limits. The record counts tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
-    /// How long it ran.
     pub time: Duration,
-    /// All that it sent.
     pub output_bytes: u64,
 }
 
-/// The second process of a session whose first ended like this, if there is to be one.
+/// The second process of a session whose first one ended like this, if there should be one.
 pub fn second(spec: &SessionSpec, ended: &Ended, record: &Record, spent: Spent) -> Option<SessionSpec> {
     let prompt = spec.after_exit.clone()?;
     let Capabilities { load, resume, .. } = record.introduction.capabilities;
@@ -41,9 +39,9 @@ pub fn second(spec: &SessionSpec, ended: &Ended, record: &Record, spent: Spent) 
     })
 }
 
-/// Whether how the second process ended is how the session did. One that could not take up the session changes nothing
-/// about the first one's end, unless it was ended from outside, or something else than the agent keeps it from its work:
-/// the provider, or a full disk.
+/// Whether the second process's end is the session's end. If it could not resume the session, the first
+/// process's end counts. Exceptions are an end from outside, and a cause other than the agent: the provider
+/// or a full disk.
 pub fn is_end(later: &Ended, resumed: bool) -> bool {
     let from_outside = match later {
         Ended::Told { .. } => true,
@@ -60,7 +58,7 @@ pub fn is_end(later: &Ended, resumed: bool) -> bool {
     resumed || from_outside
 }
 
-/// The remaining limits; `None` when one is used up.
+/// The remaining limits. `None` when one is used up.
 fn remaining_limits(limits: SessionLimits, spent: Spent) -> Option<SessionLimits> {
     let spent_ms = u64::try_from(spent.time.as_millis()).ok()?;
     let left = SessionLimits {
@@ -78,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_process_counts_when_it_resumed_or_was_kept_from_it() {
+    fn a_second_process_counts_if_it_resumed_or_was_stopped_from_outside() {
         let door = |door| Ended::Unavailable {
             door,
             message: String::new(),
@@ -113,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold_for_both_processes_together() {
+    fn both_processes_share_the_limits() {
         let limits = SessionLimits {
             session_ms: 1_000,
             output_bytes: 100,

@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use super::check::Check;
-use super::conversation::{Conversation, Voice};
+use super::conversation::{Conversation, AgentLink};
 use super::people::now;
 use super::protocol_log::ProtocolLog;
 use super::resume::{self, Spent};
@@ -21,7 +21,7 @@ use super::transcript::{self, TranscriptSender};
 use crate::sandbox::{Cgroup, Confinement, PolicyRequest, policy};
 use crate::session::client::files::Files;
 use crate::session::client::permissions::Policy;
-use crate::session::client::requests::Desk;
+use crate::session::client::requests::RequestHandler;
 use crate::session::limits::disk;
 use crate::session::limits::retry_after;
 use crate::session::operator::Operator;
@@ -35,10 +35,11 @@ use crate::session::tool_sigils::ToolSigils;
 use crate::session::transcript::record::Record;
 use crate::tools::Tools;
 
-/// Runs one session and cleans up after it: when this returns, no process of it is left. It never fails; whatever goes
-/// wrong is a way to end.
+/// Runs one session and cleans up after it. When this returns, none of its processes is left. It never fails:
+/// every error is a way to end.
 ///
-/// A reason in `end` cancels the session in order (SPEC 3.6), and is how it ended whatever the agent then answers.
+/// A reason in `end` cancels the session in order (SPEC 3.6), and is the session's end whatever the agent
+/// then answers.
 /// Dropping the future kills everything at once.
 pub async fn run(
     spec: SessionSpec,
@@ -48,7 +49,8 @@ pub async fn run(
     run_checked(spec, transcript, end, None).await
 }
 
-/// As [`run`]; what the agent said is looked at when its turn ended in order, and it may get one more turn.
+/// Like [`run`], with a check of the agent's text after a turn that ended in order. The check may give the
+/// agent one more turn.
 pub async fn run_checked(
     spec: SessionSpec,
     transcript: TranscriptSender,
@@ -62,12 +64,11 @@ pub async fn run_checked(
         spec.tariff.clone(),
         allowance,
     );
-    let (ended, stderr_tail) = hold(&spec, Aim::Work(check), &mut record, end).await;
-    summed_up(record, spec.tool_sigils.as_deref(), ended, stderr_tail)
+    let (ended, stderr_tail) = run_processes(&spec, Aim::Work(check), &mut record, end).await;
+    session_end(record, spec.tool_sigils.as_deref(), ended, stderr_tail)
 }
 
-/// As [`run`], with a person who prompts turn after turn; the specification's own prompt is not used. It ends when they
-/// leave.
+/// Like [`run`], with prompts from a person instead of the specification's. The session ends when they leave.
 pub async fn converse(
     spec: SessionSpec,
     transcript: TranscriptSender,
@@ -75,12 +76,11 @@ pub async fn converse(
     end: watch::Receiver<Option<EndReason>>,
 ) -> SessionEnd {
     let mut record = Record::new(transcript, &spec.agent.name);
-    let (ended, stderr_tail) = hold(&spec, Aim::Chat(&mut person), &mut record, end).await;
-    summed_up(record, None, ended, stderr_tail)
+    let (ended, stderr_tail) = run_processes(&spec, Aim::Chat(&mut person), &mut record, end).await;
+    session_end(record, None, ended, stderr_tail)
 }
 
-/// What a session leaves behind.
-fn summed_up(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr_tail: String) -> SessionEnd {
+fn session_end(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr_tail: String) -> SessionEnd {
     record.settle();
     let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
@@ -88,11 +88,11 @@ fn summed_up(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr
     let retry_after = retry_after(&ended, &record, &stderr_tail);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
     let text = |text: &String| redactor.words(text);
-    let said = record.full_text(left);
+    let full_text = record.full_text(left);
     SessionEnd {
         ended,
         retry_after,
-        text: said,
+        text: full_text,
         text_truncated: record.text_truncated,
         usage: record.used(),
         tool_calls: record.tool_calls,
@@ -106,31 +106,29 @@ fn summed_up(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr
     }
 }
 
-/// For how long the provider asks to be left alone that refused a session.
+/// How long the provider that refused a session asks to wait.
 fn retry_after(ended: &Ended, record: &Record, stderr_tail: &str) -> Option<Duration> {
     let Ended::Unavailable { door, message } = ended else {
         return None;
     };
     let now = Zoned::now();
-    let said = [message.as_str(), record.last_message(), stderr_tail];
-    said.into_iter()
+    let texts = [message.as_str(), record.last_message(), stderr_tail];
+    texts.into_iter()
         .filter(|_| door.concerns() == Concerns::Account)
         .find_map(|text| retry_after::of(text, &now))
 }
 
-/// What came of a greeting.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Greeting {
-    /// What the agent said of itself.
     pub introduction: Introduction,
-    /// How it ended before a session was open, redacted; `None` when one was.
+    /// How the session ended before it was open, redacted. `None` if it opened.
     pub trouble: Option<Ended>,
-    /// What the session would have noted: a mode that the agent does not have, say.
+    /// The session's notes, such as about a mode that the agent does not have.
     pub notes: Vec<String>,
 }
 
-/// Starts the agent, opens a session and ends it, without a prompt, so without cost. It is started as [`run`] starts it
-/// and bounded by its `start_limit`; no process of it is left.
+/// Starts the agent, opens a session and ends it without a prompt, so without cost. The start equals that of
+/// [`run`] and is bounded by `start_limit`. None of its processes is left.
 pub async fn greet(
     spec: SessionSpec,
     redactor: Redactor,
@@ -138,7 +136,7 @@ pub async fn greet(
 ) -> Greeting {
     let (sender, mut receiver) = transcript::channel(redactor.clone());
     let mut record = Record::new(sender, &spec.agent.name);
-    let (ended, _) = hold(&spec, Aim::Greeting, &mut record, end).await;
+    let (ended, _) = run_processes(&spec, Aim::Greeting, &mut record, end).await;
     let introduction = std::mem::take(&mut record.introduction);
     drop(record);
     let mut notes = Vec::new();
@@ -158,8 +156,8 @@ pub async fn greet(
     }
 }
 
-/// The session itself, by one process or two. Gives how it ended and the end of the agent's standard error.
-async fn hold(
+/// Runs the session in one process or two. Returns its end and the end of the agent's standard error.
+async fn run_processes(
     spec: &SessionSpec,
     aim: Aim<'_>,
     record: &mut Record,
@@ -198,9 +196,9 @@ async fn hold(
     };
     let second = resume::second(spec, &process.ended, record, spent);
     if let (Some(second), Some(aim)) = (second, second_aim) {
-        let told = *end.borrow();
-        if let Some(reason) = told {
-            // An order that came while the first process was cleaned up.
+        let reason = *end.borrow();
+        if let Some(reason) = reason {
+            // The end request came while the first process was cleaned up.
             process.ended = Ended::Told { reason };
         } else {
             let why = words(&process.ended);
@@ -219,12 +217,10 @@ async fn hold(
     (process.ended, process.stderr_tail)
 }
 
-/// What a process of a session came to.
+/// Result of one process of a session.
 struct Process {
     ended: Ended,
-    /// The end of its standard error.
     stderr_tail: String,
-    /// All that it sent.
     output_bytes: u64,
 }
 
@@ -238,7 +234,7 @@ impl From<Ended> for Process {
     }
 }
 
-/// One process of a session, from its start to its last descendant's end.
+/// Runs one process of a session, from its start to the end of its last descendant.
 async fn process(
     spec: &SessionSpec,
     environment: &BTreeMap<OsString, OsString>,
@@ -253,7 +249,7 @@ async fn process(
         let away = agent::is_short_of(&error);
         Ended::Workspace { message, away }
     })?;
-    // What this worker lacks, another one may have.
+    // Another worker may have what this one lacks.
     let confinement =
         confine(spec, environment, tools).map_err(|message| Ended::Workspace { message, away: true })?;
     let cgroup = confinement.cgroup();
@@ -271,19 +267,19 @@ async fn process(
     let (outbox, write) = peer::outbox(stdin, record.protocol.clone());
     let writer = tokio::spawn(write);
     let policy = Policy::new(spec.access, &spec.agent.permissions, &spec.cwd);
-    let desk = Desk::new(policy, files, environment.clone(), confinement, outbox.clone())
+    let requests = RequestHandler::new(policy, files, environment.clone(), confinement, outbox.clone())
         .with_people(spec.people.clone());
-    let desk = match &aim {
-        Aim::Chat(person) => desk.asking(person.questions.clone()),
-        Aim::Work(_) | Aim::Greeting => desk,
+    let requests = match &aim {
+        Aim::Chat(person) => requests.with_operator(person.questions.clone()),
+        Aim::Work(_) | Aim::Greeting => requests,
     };
-    let voice = Voice { outbox, desk, probe };
+    let link = AgentLink { outbox, requests, probe };
     let folders = [&spec.cwd, &spec.home, &spec.tmp].map(PathBuf::clone);
     let disk = disk::watch(folders, spec.sandbox.resources.disk_reserve_bytes);
     let mut conversation =
-        Conversation::new(&mut agent, record, stdout, voice, spec.limits, end, disk.filled())
-            .waiting_for(spec.people.clone());
-    let ended = script::tell(spec, aim, &mut conversation).await;
+        Conversation::new(&mut agent, record, stdout, link, spec.limits, end, disk.filled())
+            .with_people(spec.people.clone());
+    let ended = script::run(spec, aim, &mut conversation).await;
     let output_bytes = conversation.output_bytes();
     drop(conversation);
     writer.abort();
@@ -295,9 +291,9 @@ async fn process(
     })
 }
 
-/// Ends what is left of the agent, and notes it. Gives the end of its standard error.
+/// Kills the agent's leftover processes and notes their number. Returns the end of its standard error.
 async fn clean_up(agent: Agent, cgroup: &Cgroup, record: &mut Record) -> String {
-    // Cleaning up takes the control groups along.
+    // The cleanup removes the control groups.
     if cgroup.killed_for_memory() > 0 {
         let note = "the session used up its memory (`session_memory_mb` of [workspace])";
         record.transcript.note(note);
@@ -313,7 +309,7 @@ async fn clean_up(agent: Agent, cgroup: &Cgroup, record: &mut Record) -> String 
     stderr_tail
 }
 
-/// Has the protocol's lines written where that is wanted; a file that can't be made ends no session.
+/// Logs the protocol's lines if the configuration asks for it. A file that can't be created ends no session.
 fn log_protocol(spec: &SessionSpec, record: &mut Record) {
     let Some(path) = &spec.protocol_log else { return };
     let redactor = record.transcript.redactor().clone();
@@ -352,12 +348,12 @@ async fn copy_logins_in(spec: &SessionSpec, record: &Record) -> Result<Logins, S
     Ok(logins)
 }
 
-/// Work on files, off the runtime's threads; `None` when it panicked.
+/// Runs file work off the runtime's threads. `None` if it panicked.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-/// What the session's processes may reach.
+/// The sandbox of the session's processes.
 fn confine(
     spec: &SessionSpec,
     environment: &BTreeMap<OsString, OsString>,
@@ -387,7 +383,7 @@ fn confine(
     Confinement::new(&spec.sandbox, &policy(&wanted), &spec.dispatch)
 }
 
-/// Programs and arguments of the MCP servers that the agent is to start.
+/// Programs and arguments of the MCP servers that the agent will start.
 fn servers(spec: &SessionSpec) -> impl Iterator<Item = String> {
     spec.agent.mcp_servers.iter().flat_map(|server| match server {
         McpServer::Stdio(server) => {
@@ -416,7 +412,6 @@ fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
     ended
 }
 
-/// How a session ended, in words.
 pub fn words(ended: &Ended) -> String {
     match ended {
         Ended::Turn { stop_reason } => format!("the agent ended its turn: {stop_reason}"),

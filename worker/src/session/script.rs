@@ -1,4 +1,4 @@
-//! What is said to an agent, in order: handshake, prompt; and how it is ended.
+//! The order of a session: handshake, prompts, and the end.
 
 use std::time::Duration;
 
@@ -25,22 +25,20 @@ const EXIT_WAIT: Duration = Duration::from_secs(2);
 /// Turns of one session that may end with a question.
 const MOST_QUESTIONS: usize = 20;
 
-/// Longest wait for an agent's last words after its turn ended. Seen: 300 ms.
+/// Longest wait for an agent's last output after its turn ended. Seen: 300 ms.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
 
-/// What a session is for.
 #[derive(Debug)]
 pub enum Aim<'p> {
-    /// One turn with the prompt, and one more if what it said is found wanting.
+    /// One turn with the prompt, and one more if the check rejects its text.
     Work(Option<Check>),
-    /// To know whether there could be one.
+    /// Test whether a session could open.
     Greeting,
-    /// Turns with a person.
     Chat(&'p mut Operator),
 }
 
 impl Aim<'_> {
-    /// What a second process of the same session would be for; `None` where there is none.
+    /// The aim of a second process of the same session. `None` if there must not be one.
     pub fn again(&self) -> Option<Aim<'static>> {
         match self {
             Self::Work(check) => Some(Aim::Work(check.clone())),
@@ -49,16 +47,16 @@ impl Aim<'_> {
     }
 }
 
-/// Leads a session to its end, and the agent to its own.
-pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversation<'_>) -> Ended {
+/// Runs a session and ends it.
+pub async fn run(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversation<'_>) -> Ended {
     let mut prompted = None;
     let works = matches!(aim, Aim::Work(_));
-    let told = match aim {
+    let outcome = match aim {
         Aim::Work(check) => work(spec, conversation, check, &mut prompted).await,
         Aim::Greeting => greet(spec, conversation).await,
         Aim::Chat(person) => interactive::run(spec, person, conversation).await,
     };
-    let ended = match told {
+    let ended = match outcome {
         Ok(ended) | Err(Break::Ended(ended)) => {
             finish(spec, conversation, EXIT_WAIT).await;
             ended
@@ -71,26 +69,26 @@ pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversat
         }
     };
     if works {
-        doubted(conversation, ended)
+        detect_provider_error(conversation, ended)
     } else {
         ended
     }
 }
 
-/// Longest name of a model that is told. Bytes.
+/// Longest stored name of a model. Bytes.
 const MODEL_BYTES: usize = 300;
 
-/// The prompt that is in the agent's hands.
+/// The prompt that the agent is working on.
 struct Prompted {
     id: u64,
     session: String,
 }
 
-/// Says in the transcript that the session began.
-pub(super) fn begun(spec: &SessionSpec, conversation: &mut Conversation<'_>, model: Option<String>) {
+/// Records the start of the session in the transcript.
+pub(super) fn record_start(spec: &SessionSpec, conversation: &mut Conversation<'_>, model: Option<String>) {
     let record = conversation.record();
     let before = record.agent.model.take();
-    // An agent may say nothing of its model when it takes up a session.
+    // An agent may not report its model when it resumes a session.
     let model = model.or(before.filter(|_| record.resumed()));
     let model = model.map(|model| bounded(&model, MODEL_BYTES));
     record.agent.model.clone_from(&model);
@@ -103,8 +101,8 @@ pub(super) fn begun(spec: &SessionSpec, conversation: &mut Conversation<'_>, mod
 }
 
 async fn greet(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Result<Ended, Break> {
-    let opened = handshake::shake(spec, conversation).await?;
-    begun(spec, conversation, opened.model);
+    let opened = handshake::perform(spec, conversation).await?;
+    record_start(spec, conversation, opened.model);
     Ok(Ended::Turn {
         stop_reason: "end_turn".to_owned(),
     })
@@ -116,13 +114,13 @@ async fn work(
     mut check: Option<Check>,
     prompted: &mut Option<Prompted>,
 ) -> Result<Ended, Break> {
-    let Opened { session, model } = handshake::shake(spec, conversation).await?;
-    begun(spec, conversation, model);
+    let Opened { session, model } = handshake::perform(spec, conversation).await?;
+    record_start(spec, conversation, model);
     conversation.watch_for_refusals();
     let mut prompt = spec.prompt.clone();
     let mut questions = 0;
     loop {
-        for words in heard_so_far(spec, conversation).await {
+        for words in pending_messages(spec, conversation).await {
             prompt = format!("{prompt}\n\n{}", words.prompt);
         }
         let from = conversation.record().text.len();
@@ -134,38 +132,38 @@ async fn work(
         if !ended.is_in_order() {
             return Ok(ended);
         }
-        hear_last_words(conversation).await;
+        wait_for_last_output(conversation).await;
         if questions < MOST_QUESTIONS
-            && let Some(told) = ask_people(spec, conversation, from).await?
+            && let Some(next) = ask_people(spec, conversation, from).await?
         {
             questions += 1;
-            prompt = told;
+            prompt = next;
             continue;
         }
-        let looked = match check.take() {
+        let again = match check.take() {
             Some(check) => run_check(spec, conversation, &check).await?,
             None => None,
         };
-        prompt = match looked {
+        prompt = match again {
             Some(again) => again,
-            None => match prompts(&heard_so_far(spec, conversation).await) {
+            None => match prompts(&pending_messages(spec, conversation).await) {
                 none if none.is_empty() => return Ok(ended),
-                said => said,
+                some => some,
             },
         };
     }
 }
 
-/// What an agent is told of what people say.
+/// The next prompt from people's messages.
 fn prompts(words: &[Words]) -> String {
     let prompts: Vec<&str> = words.iter().map(|words| words.prompt.as_str()).collect();
     prompts.join("\n\n")
 }
 
-/// What people said since the last turn.
-async fn heard_so_far(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Vec<Words> {
+/// Messages from people since the last turn.
+async fn pending_messages(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Vec<Words> {
     let words = match &spec.people {
-        Some(people) => people.heard_so_far().await,
+        Some(people) => people.pending_messages().await,
         None => Vec::new(),
     };
     for words in &words {
@@ -174,7 +172,8 @@ async fn heard_so_far(spec: &SessionSpec, conversation: &mut Conversation<'_>) -
     words
 }
 
-/// Asks people the question in the text since `from`, or waits for the answer to a tool's question. Returns the next prompt.
+/// Asks people the question in the text since `from`, or waits for the answer to a tool's question. Returns
+/// the next prompt.
 async fn ask_people(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -210,14 +209,14 @@ async fn ask_people(
         Reply::Decide(prompt) => {
             record
                 .transcript
-                .note("nobody is there who could answer: it is told to decide");
+                .note("nobody can answer: the agent decides itself");
             prompt
         }
         Reply::Unanswered => return Ok(None),
     }))
 }
 
-/// Checks the session's output. Returns the prompt of a further turn, if it needs one.
+/// Checks the session's output. Returns the prompt of another turn if it needs one.
 async fn run_check(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -225,35 +224,35 @@ async fn run_check(
 ) -> Result<Option<String>, Break> {
     let record = conversation.record();
     record.settle();
-    let said = record.full_text(spec.tool_sigils.as_deref());
-    let looked = match conversation.meanwhile(check.run(said)).await {
+    let text = record.full_text(spec.tool_sigils.as_deref());
+    let prompt = match conversation.meanwhile(check.run(text)).await {
         Err(stop @ Stop::EndRequested(_)) => return Err(stop.into()),
-        // The turn is over: an agent that exits meanwhile, or a limit, changes nothing about it.
+        // The turn is over: the agent's exit or a limit no longer changes its result.
         other => other.unwrap_or_default(),
     };
-    if let Some(prompt) = &looked {
+    if let Some(prompt) = &prompt {
         let record = conversation.record();
         record
             .transcript
             .note(format!("one more turn: {}", bounded(prompt, MESSAGE_BYTES)));
-        record.correction_begins();
+        record.begin_correction();
     }
-    Ok(looked)
+    Ok(prompt)
 }
 
-/// Some agents end their turn before they have said their last words: where these may lack the sigil that says how it went, they are
-/// waited for. Whatever else happens meanwhile changes nothing about a turn that is over.
-async fn hear_last_words(conversation: &mut Conversation<'_>) {
+/// Waits for an agent's last output after its turn, if the text has no sigil that tells the outcome: some
+/// agents end their turn too early. Nothing that happens meanwhile changes the turn's result.
+async fn wait_for_last_output(conversation: &mut Conversation<'_>) {
     let until = now() + LAST_WORDS_WAIT;
     while !unavailable::is_concluded(&plain(&conversation.record().text)) {
-        if conversation.hear_one(until).await.is_err() {
+        if conversation.next_event(until).await.is_err() {
             return;
         }
     }
 }
 
-/// One turn, with what people said meanwhile: then it was cancelled, so that the next one can begin with that. An agent that can't be
-/// cancelled goes on, and gets it at its turn's end.
+/// Runs one turn. Returns messages from people that arrived meanwhile. A message cancels the turn so that the
+/// next one can begin with it. An agent that can't cancel gets the message at the end of its turn.
 async fn turn(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -263,7 +262,7 @@ async fn turn(
 ) -> Result<(Ended, Vec<Words>), Break> {
     conversation.record().prompted(&prompt);
     let content = vec![ContentBlock::Text(TextContent::new(prompt))];
-    conversation.turn_begins();
+    conversation.begin_turn();
     let request = PromptRequest::new(session.clone(), content).meta(spec.meta());
     let id = conversation.request("session/prompt", &request);
     *prompted = Some(Prompted {
@@ -272,16 +271,16 @@ async fn turn(
     });
     let mut words = Vec::new();
     let answer = loop {
-        let said = tokio::select! {
+        let message = tokio::select! {
             biased;
-            said = heard(spec) => said,
+            message = next_message(spec) => message,
             answer = conversation.response(id, Bounds::Session(None)) => break answer?,
         };
-        conversation.record().add_words(&said);
+        conversation.record().add_words(&message);
         if words.is_empty() {
             conversation.cancel_turn(&session);
         }
-        words.push(said);
+        words.push(message);
     };
     *prompted = None;
     let answer = answer.map_err(|error| Break::Ended(refused("the prompt", &error)))?;
@@ -301,15 +300,15 @@ async fn turn(
     Ok((ended, words))
 }
 
-/// What a person says next.
-async fn heard(spec: &SessionSpec) -> Words {
+/// Waits for a person's next message.
+async fn next_message(spec: &SessionSpec) -> Words {
     match &spec.people {
-        Some(people) => people.heard().await,
+        Some(people) => people.next_message().await,
         None => std::future::pending().await,
     }
 }
 
-/// Asks for the end of the turn. Whether the agent answered within the grace.
+/// Cancels the turn. Returns whether the agent answered within the grace.
 async fn cancel(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -317,9 +316,9 @@ async fn cancel(
     stop: &Stop,
 ) -> bool {
     let Some(prompted) = prompted else {
-        return is_ours(stop);
+        return ended_by_worker(stop);
     };
-    if !is_ours(stop) {
+    if !ended_by_worker(stop) {
         return false;
     }
     conversation
@@ -338,30 +337,30 @@ async fn cancel(
     }
 }
 
-/// Whether it is we who end it, while the agent may still answer.
-fn is_ours(stop: &Stop) -> bool {
+/// Whether the worker ends the session while the agent may still answer.
+fn ended_by_worker(stop: &Stop) -> bool {
     matches!(
         stop,
         Stop::EndRequested(_) | Stop::Limit(_) | Stop::Refused { .. }
     )
 }
 
-/// Closes the agent's input, and sends TERM to those who don't take that for the end. KILL is left to
-/// [`crate::session::process::agent::Agent::clean_up`].
+/// Closes the agent's input, then sends TERM to an agent that does not exit.
+/// [`crate::session::process::agent::Agent::clean_up`] sends KILL.
 async fn finish(spec: &SessionSpec, conversation: &mut Conversation<'_>, wait: Duration) {
     conversation.close_input();
-    if conversation.gone(now() + wait).await {
+    if conversation.wait_until_gone(now() + wait).await {
         return;
     }
     conversation.agent().signal(Signal::SIGTERM);
     let grace = Duration::from_millis(spec.limits.grace_ms);
-    if !conversation.gone(now() + grace).await {
+    if !conversation.wait_until_gone(now() + grace).await {
         let note = "the agent ignores the end of its input and TERM: it is killed";
         conversation.record().transcript.note(note);
     }
 }
 
-/// How a session ended whose conversation could not go on.
+/// The end of a session whose conversation stopped.
 async fn broken(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -371,11 +370,11 @@ async fn broken(
     let words = stop_words(&stop);
     match stop {
         Stop::EndRequested(reason) => return Ended::Told { reason },
-        // Agents that their provider refuses may say nothing of it but on standard error.
+        // A provider's refusal may only show on standard error.
         Stop::Limit(SessionLimit::Idle | SessionLimit::Stall) => {}
         Stop::Limit(limit) => return Ended::Limit { limit },
-        Stop::Refused { door, said } => {
-            let message = format!("the agent `{}` was ended ({words}): {said}", spec.agent.name);
+        Stop::Refused { door, message } => {
+            let message = format!("the agent `{}` was ended ({words}): {message}", spec.agent.name);
             return Ended::Unavailable {
                 door,
                 message: bounded(&message, MESSAGE_BYTES),
@@ -383,7 +382,7 @@ async fn broken(
         }
         Stop::Exited(_) | Stop::Closed { .. } | Stop::Due => {}
     }
-    conversation.agent().hear_out().await;
+    conversation.agent().drain_stderr().await;
     let stderr = conversation.agent().stderr_tail();
     let limited = matches!(stop, Stop::Limit(_));
     let door = if limited || conversation.record().tool_calls > 0 {
@@ -421,8 +420,8 @@ async fn broken(
     }
 }
 
-/// A turn may have ended in order and yet be nothing but the provider's error.
-fn doubted(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
+/// Detects a turn that ended in order but only contains the provider's error.
+fn detect_provider_error(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
     let record = conversation.record();
     match &ended {
         Ended::Turn { .. } => {
@@ -446,12 +445,12 @@ fn stop_words(stop: &Stop) -> String {
         Stop::Exited(exit) => exit_words(*exit),
         Stop::Closed { input: true } => "closed its input".to_owned(),
         Stop::Closed { input: false } => "closed its output".to_owned(),
-        Stop::Refused { .. } => "it gets nowhere, since its provider refuses it".to_owned(),
+        Stop::Refused { .. } => "it makes no progress, since its provider refuses it".to_owned(),
         Stop::Due => "did not answer in time".to_owned(),
     }
 }
 
-/// A reason from outside, in words.
+/// An end request's reason in words.
 pub fn end_reason_words(reason: EndReason) -> &'static str {
     match reason {
         EndReason::Interrupted => "a person interrupted it",
@@ -465,7 +464,6 @@ pub fn end_reason_words(reason: EndReason) -> &'static str {
     }
 }
 
-/// A limit of the session, in words.
 pub fn limit_words(limit: SessionLimit) -> &'static str {
     match limit {
         SessionLimit::Session => "its wall time is used up",

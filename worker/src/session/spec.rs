@@ -1,4 +1,4 @@
-//! What a session is given, and what it leaves.
+//! Input and result of a session.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,52 +22,48 @@ use crate::session::tool_sigils::ToolSigils;
 /// An agent of the worker's configuration (SPEC 8).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentCommand {
-    /// Its name among the worker's agents.
     pub name: String,
-    /// The preset that it was configured by.
     pub preset: Option<&'static Preset>,
-    /// The account at a provider that it uses: whatever uses it waits when that limits the rate (SPEC 7.3).
+    /// Its account at a provider. All users of the account wait when the provider limits its rate (SPEC 7.3).
     pub account: String,
-    /// Program and arguments; never empty.
+    /// Program and arguments. Never empty.
     pub argv: Vec<String>,
-    /// Variables that it gets besides the allow list, with their final values.
+    /// Final values of variables beyond the allow list.
     pub env: BTreeMap<String, String>,
-    /// Names of the worker's own variables that it gets as well, where they are set.
+    /// Names of the worker's own variables to pass on if they are set.
     pub pass_env: Vec<String>,
-    /// Logins that are copied into its `HOME`, and back when it refreshed them.
+    /// Login files to copy into its `HOME`, and back if it refreshed them.
     pub files: Vec<LoginFile>,
-    /// The mode that it is to work in, by id or name; its own default when `None`.
+    /// Mode to work in, by id or name. `None` means its own default.
     pub mode: Option<String>,
-    /// Whether it is used by a subscription: no session of it costs anything.
+    /// Whether it runs on a subscription: its sessions cost nothing.
     pub subscription: bool,
-    /// Names of its models by tier, best first, as the configuration gives them.
+    /// Configured model names by tier, best first.
     pub models: BTreeMap<String, Vec<String>>,
-    /// What of the protocol's optional methods it is offered.
+    /// Optional protocol methods offered to it.
     pub offered: ClientMethods,
-    /// Longest time from its start to a session that is ready for its prompt, but for the first start; [`START_LIMIT`] when
-    /// `None`.
+    /// Longest time from start to a session ready for its prompt, except for the first start. `None` means
+    /// [`START_LIMIT`].
     pub start_limit: Option<Duration>,
-    /// What it may do besides what the session may write; of several rules the first that fits decides.
+    /// Its permission rules, below the session's access. The first matching rule decides.
     pub permissions: Vec<Rule>,
-    /// MCP servers that it is to use, as far as it can.
+    /// MCP servers for it, as far as it supports them.
     pub mcp_servers: Vec<McpServer>,
-    /// Values that were given to it or its MCP servers as secrets, whatever their names look like.
+    /// Values given to it or its MCP servers as secrets, whatever their names.
     pub secrets: Vec<String>,
-    /// Whether the protocol's lines of its sessions are kept on this machine.
+    /// Whether to log its sessions' protocol lines on this machine.
     pub protocol_log: bool,
-    /// Whether it is offered the tools of its session over MCP.
+    /// Whether it is offered its session's tools over MCP.
     pub tools: bool,
 }
 
-/// Longest time from an agent's start to a session that is ready for its prompt, where the configuration says nothing.
+/// Default for the longest time from an agent's start to a session that is ready for its prompt.
 pub const START_LIMIT: Duration = Duration::from_secs(120);
 
-/// Methods of the protocol that a client may leave out.
+/// Optional client methods of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientMethods {
-    /// Reading and writing files.
     pub files: bool,
-    /// Running commands.
     pub terminals: bool,
 }
 
@@ -81,7 +77,7 @@ impl Default for ClientMethods {
 }
 
 impl AgentCommand {
-    /// The table of `.ralph.toml` that configures it.
+    /// The table of `.ralph.toml` for this agent.
     pub fn table(&self) -> String {
         if self.name == DEFAULT_AGENT {
             "[agent]".to_owned()
@@ -90,7 +86,7 @@ impl AgentCommand {
         }
     }
 
-    /// What to do where its preset finds no login on this machine: neither a variable nor a file.
+    /// How to log in, if its preset finds no login on this machine: neither a variable nor a file.
     pub fn log_in(&self) -> Option<String> {
         let is_set = |name: &str| {
             self.env.contains_key(name)
@@ -102,8 +98,8 @@ impl AgentCommand {
         (!preset.has_login(is_set, files)).then(|| format!("{}: {}", preset.title, preset.login))
     }
 
-    /// Names to look for among its models, best first. What somebody configured goes before what the preset knows, on the worker
-    /// before on the coordinator.
+    /// Model names to look for, best first. Configured names go before the preset's, and the worker's before
+    /// the coordinator's.
     pub fn model_names<'a>(&'a self, choice: &'a ModelChoice) -> Vec<&'a str> {
         let own = self.models.get(&choice.tier).into_iter().flatten();
         let preset = self
@@ -120,7 +116,7 @@ impl AgentCommand {
         names
     }
 
-    /// Everything that is to be taken out of what its sessions say, but for what stands in its logins.
+    /// All values to redact from its sessions' output, except for those in its login files.
     pub fn secrets(&self) -> Vec<String> {
         let mut secrets = secret_values(self.env.clone());
         secrets.extend(self.secrets.iter().cloned());
@@ -128,66 +124,64 @@ impl AgentCommand {
     }
 }
 
-/// An earlier session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
-    /// The agent's id of it.
     pub session: String,
-    /// Whether a new session will do where the agent can't resume it.
+    /// Whether to open a new session if the agent can't resume this one.
     pub or_new: bool,
 }
 
 #[derive(Debug, Clone)]
 pub struct SessionSpec {
-    /// The dispatch's whole id. Every process of the session carries it as [`crate::session::process::leftovers::MARK`], so that even
-    /// those that detach themselves are found at the end.
+    /// The dispatch's full id. Every process of the session carries it as
+    /// [`crate::session::process::leftovers::MARK`], so that detached processes are found at the end.
     pub dispatch: String,
     pub agent: AgentCommand,
-    /// The workspace: the agent's working directory, and the only place that file requests reach. Absolute.
+    /// The workspace: the agent's working directory, and the only folder that file requests can access.
+    /// Absolute.
     pub cwd: PathBuf,
     /// `HOME` of the agent, private to the slot.
     pub home: PathBuf,
     /// `TMPDIR` of the agent, private to the slot.
     pub tmp: PathBuf,
-    /// A folder that holds nothing but what is this session's, if there is one: the worker moves the workspace within it.
+    /// A folder that contains only this session's files, if there is one. The worker moves the workspace
+    /// within it.
     pub session_folder: Option<PathBuf>,
-    /// An earlier session with the same `home`, which this one goes on with if the agent can.
+    /// An earlier session with the same `home` to resume.
     pub resume: Option<Resume>,
     pub prompt: String,
-    /// What the agent is told, instead of the prompt, if its process ends in the middle of its turn and can resume the
-    /// session once it is started again; such an end is the session's when `None`.
+    /// Prompt for a second process if the first one exits in the middle of its turn and the agent can resume
+    /// the session. `None`: such an exit ends the session.
     pub after_exit: Option<String>,
-    /// The model; the agent's own default when `None`.
+    /// `None` means the agent's own default.
     pub model: Option<ModelChoice>,
-    /// What the session may write.
     pub access: Access,
-    /// What confines the agent and everything that it starts.
+    /// Sandbox of the agent and all its child processes.
     pub sandbox: Sandbox,
-    /// Files and folders that it may read besides: the mirror that its clone borrows objects from.
+    /// More files and folders that it may read: the mirror from which its clone borrows objects.
     pub read: Vec<PathBuf>,
-    /// When it is ended.
     pub limits: SessionLimits,
-    /// How it is paid.
+    /// How the session is paid for.
     pub tariff: Tariff,
-    /// What it may use, and what it used.
+    /// Usage, and share of the run.
     pub allowance: Arc<Allowance>,
-    /// Who may be asked, and may say something; nobody when `None`.
+    /// People who can be asked and can send messages, if any.
     pub people: Option<People>,
-    /// What its tools leave, if it has some of ours.
+    /// Sigils from its tools, if it has Ralph's tools.
     pub tool_sigils: Option<Arc<ToolSigils>>,
-    /// Its place among the worker's sessions, if it has one.
+    /// Its permit among the worker's sessions, if it has one.
     pub place: Option<Arc<SessionPermit>>,
-    /// Where the protocol's lines are written, if they are.
+    /// Path of the protocol log, if enabled.
     pub protocol_log: Option<PathBuf>,
     /// Variables that describe the work: `RALPH_ITERATION`, `RALPH_TOTAL`, `RALPH_ATTEMPT`, `RALPH_MODEL`, ….
     pub env: BTreeMap<String, String>,
 }
 
-/// Variable of a session that says where spans of the agent's own belong (W3C Trace Context).
+/// Session variable with the parent of the agent's own spans (W3C Trace Context).
 pub const TRACEPARENT: &str = "TRACEPARENT";
 
 impl SessionSpec {
-    /// What requests that begin something tell besides: where spans of it belong, by the name that the protocol reserves.
+    /// Metadata of requests: the parent of the agent's spans, under the protocol's reserved name.
     pub(super) fn meta(&self) -> Option<Meta> {
         let traceparent = self.env.get(TRACEPARENT)?;
         Some(Meta::from_iter([(
@@ -197,33 +191,30 @@ impl SessionSpec {
     }
 }
 
-/// How a session ended and what it left behind, redacted.
+/// A session's end and its results, redacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionEnd {
     pub ended: Ended,
-    /// For how long its provider asks to be left alone, where that refused it.
+    /// How long its provider asks to wait, if the provider refused it.
     pub retry_after: Option<Duration>,
     /// The agent's message text, joined; never thoughts, tool output or an echoed prompt (SPEC 4.1).
     pub text: String,
     /// Whether the session's output limit cut it.
     pub text_truncated: bool,
-    /// What it used, as far as the agent said so.
+    /// Usage as far as the agent reports it.
     pub usage: Usage,
-    /// How many tools it called.
     pub tool_calls: u32,
-    /// How many of these calls failed.
     pub failed_tool_calls: u32,
-    /// What is known of the agent.
     pub agent: AgentInfo,
     /// The last plan entries and tool titles, newest last (SPEC 4.3).
     pub attempted: Vec<String>,
     /// Output of the last tool call that failed.
     pub last_tool_error: Option<String>,
-    /// The agent's last lines on standard error.
+    /// The end of the agent's standard error.
     pub stderr_tail: String,
-    /// What it wrote on standard output that was no message, in words.
+    /// Description of standard output that was no message.
     pub unread_output: Option<String>,
-    /// What it asked of a person, and nobody was there.
+    /// Its questions for people that nobody could answer.
     pub questions: Vec<String>,
 }
 
@@ -232,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configured_name_of_a_model_goes_before_the_presets() {
+    fn a_configured_model_name_goes_before_the_presets() {
         let check = |preset: &str, own: &[&str], by_default: bool, expected: &[&str]| {
             let mut agent = AgentCommand {
                 preset: Preset::find(preset),

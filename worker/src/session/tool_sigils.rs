@@ -1,11 +1,11 @@
-//! Sigils from the tools of a session. They count as if its agent had written them.
+//! Sigils from a session's tools. They count as if its agent had written them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most of either. Bytes.
+/// Largest size of the entries, and of the graph. Bytes.
 pub const TOOL_SIGIL_BYTES: usize = 1024 * 1024;
 
-/// Entries for the memory, and a task graph.
+/// Memory entries and a task graph.
 #[derive(Debug, Default)]
 pub struct ToolSigils(Mutex<Sigils>);
 
@@ -22,23 +22,22 @@ impl ToolSigils {
 
     /// Adds a sigil, if it fits.
     pub fn add(&self, sigil: &str) -> bool {
-        let mut left = self.lock();
-        let fits = left.entries.len() + sigil.len() < TOOL_SIGIL_BYTES;
+        let mut sigils = self.lock();
+        let fits = sigils.entries.len() + sigil.len() < TOOL_SIGIL_BYTES;
         if fits {
-            left.entries.push_str(sigil);
-            left.entries.push('\n');
+            sigils.entries.push_str(sigil);
+            sigils.entries.push('\n');
         }
         fits
     }
 
-    /// Takes a task graph in the place of an earlier one.
     pub fn propose(&self, graph: String) {
         self.lock().graph = graph;
     }
 
-    /// All of it, before what the agent said itself: what ends a session may have to stand last.
-    pub fn before(&self, said: &str) -> String {
-        let left = self.lock();
-        format!("{}{}{said}", left.entries, left.graph)
+    /// All sigils, followed by the agent's text: a sigil that ends a session may have to come last.
+    pub fn before(&self, text: &str) -> String {
+        let sigils = self.lock();
+        format!("{}{}{text}", sigils.entries, sigils.graph)
     }
 }

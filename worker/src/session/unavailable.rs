@@ -1,5 +1,5 @@
-//! Failed starts: the agent or its account fails, not the task (SPEC 7.3). They are recognised by error codes,
-//! and by words that agents are known to use, since most of them pass their provider's answer on as text.
+//! Failed starts: the agent or its account fails, not the task (SPEC 7.3). They are recognized by error codes
+//! and by known phrases, since most agents pass their provider's answer on as text.
 
 use ralph_shared::plain::plain;
 use ralph_shared::wire::Unavailable;
@@ -7,10 +7,10 @@ use ralph_shared::wire::Unavailable;
 /// ACP's error code for "log in first".
 const AUTH_REQUIRED: i64 = -32000;
 
-/// Longest message of an agent that may be nothing but an error. Characters.
+/// Longest message that may be only an error. Characters.
 const SHORT_MESSAGE_CHARS: usize = 400;
 
-/// How many of the last lines on standard error are looked at: an error and its stack trace.
+/// How many of the last lines on standard error are read: an error and its stack trace.
 const STDERR_LINES: usize = 20;
 
 const AUTHENTICATION: &[&str] = &[
@@ -70,7 +70,7 @@ const QUOTA: &[&str] = &[
     "payment required",
 ];
 
-/// What a quota is called that is renewed soon: that is a rate.
+/// Words for a quota that renews soon, which makes it a rate limit.
 const SOON: &[&str] = &["per minute", "perminute", "per second", "per_minute"];
 
 const OVERLOAD: &[&str] = &[
@@ -83,29 +83,30 @@ const OVERLOAD: &[&str] = &[
     "model is overloaded",
 ];
 
-/// So many times a refusal is spoken of before it counts as one that is met again and again.
+/// How often a refusal must be reported to count as repeated.
 const REPEATED: usize = 2;
 
-/// What an error of the agent says about its availability, if anything. `code` is JSON-RPC's, `text` its message with data.
+/// Availability according to an agent's error, if it says anything. `code` is JSON-RPC's, `text` its message
+/// with data.
 pub fn of_error(code: Option<i64>, text: &str) -> Option<Unavailable> {
     let words = of_words(text);
-    // Providers send one code for a rate and for a quota.
+    // Providers use one code for rate limits and quotas.
     if let Some(door) = of_status(code.unwrap_or(0)).filter(|_| words != Some(Unavailable::Quota)) {
         return Some(door);
     }
     if code == Some(AUTH_REQUIRED) {
-        // Some agents send this code for everything: what the words say about the provider goes first.
+        // Some agents use this code for everything, so words about the provider take precedence.
         return words.or(Some(Unavailable::Authentication));
     }
     words
 }
 
-/// What a turn that ended well says about availability: some agents end their turn with nothing but the provider's error, or
-/// after some work with a last message that is nothing else. `text` is all that was said, `last` what was said after the
-/// last tool call.
+/// Availability according to a turn that ended in order. Some agents end a turn with only the provider's
+/// error, or with a last message that is only an error. `text` is the agent's whole text, `last` its text
+/// after the last tool call.
 ///
-/// Only a short text without a sigil is taken for one; of an agent that worked, which may well tell of errors that it
-/// dealt with, only one that has the shape of an error itself.
+/// Only a short text without a sigil can count as an error. An agent that worked may describe errors that it
+/// fixed, so its message must itself look like an error.
 pub fn of_turn(text: &str, last: &str, tool_calls: u32) -> Option<Unavailable> {
     if ENDING_SIGILS
         .iter()
@@ -123,10 +124,10 @@ pub fn of_turn(text: &str, last: &str, tool_calls: u32) -> Option<Unavailable> {
     None
 }
 
-/// What the sigils begin with that say how a session went.
+/// Prefixes of sigils that tell a session's outcome.
 const ENDING_SIGILS: &[&str] = &["task-", "promise", "verify-", "review-", "document"];
 
-/// Whether a text holds a whole sigil that says how the session went.
+/// Whether a text contains a complete sigil that tells the session's outcome.
 pub fn is_concluded(text: &str) -> bool {
     ENDING_SIGILS
         .iter()
@@ -136,7 +137,7 @@ pub fn is_concluded(text: &str) -> bool {
             .any(|sigil| text.contains(sigil))
 }
 
-/// Whether a text that is all that an agent said begins like an error.
+/// Whether an agent's whole text begins like an error.
 fn speaks_of_error(text: &str) -> bool {
     let lower = text.trim_start().to_ascii_lowercase();
     [
@@ -155,7 +156,7 @@ fn speaks_of_error(text: &str) -> bool {
     .any(|start| lower.starts_with(start))
 }
 
-/// Whether a message is an error as providers and agents write them, and no tale of one.
+/// Whether a message is itself an error as providers and agents write them, rather than a description of one.
 fn is_error(message: &str) -> bool {
     const STARTS: &[&str] = &[
         "api error",
@@ -198,11 +199,11 @@ fn is_error(message: &str) -> bool {
     ];
     let lower = message.to_lowercase();
     let begins = lower.trim_start_matches(|c: char| !(c.is_alphanumeric() || c == '{'));
-    STARTS.iter().any(|start| begins.starts_with(start)) && !is_tale(&lower)
+    STARTS.iter().any(|start| begins.starts_with(start)) && !describes_work(&lower)
 }
 
-/// Whether somebody tells of work, in lower case.
-fn is_tale(lower: &str) -> bool {
+/// Whether a lower-case text describes work.
+fn describes_work(lower: &str) -> bool {
     const WORDS: &[&str] = &[
         " i ",
         " i'",
@@ -217,7 +218,7 @@ fn is_tale(lower: &str) -> bool {
     WORDS.iter().any(|word| lower.contains(word))
 }
 
-/// What a line says of its provider's refusal, on standard error or beside the work; nothing, where it tells of no error.
+/// The refusal reported in a line of standard error or a message. `None` for a line without an error.
 fn of_line(line: &str) -> Option<Unavailable> {
     const OF_ERRORS: &[&str] = &[
         "error",
@@ -243,31 +244,31 @@ fn of_line(line: &str) -> Option<Unavailable> {
         .flatten()
 }
 
-/// Whether a text is nothing but word of its provider's refusal: short, and no tale of one.
+/// Whether a text only reports a provider's refusal: short, and no description of work.
 pub fn is_complaint(text: &str) -> bool {
-    // Long ones are not even looked through; a character takes four bytes at most, and colours some more.
+    // Longer texts are not searched at all. A character takes at most four bytes, and colours a few more.
     if text.len() > 8 * SHORT_MESSAGE_CHARS {
         return false;
     }
     let text = plain(text);
     let is_short = text.chars().count() <= SHORT_MESSAGE_CHARS;
-    is_short && of_line(&text).is_some() && !is_tale(&text.to_lowercase())
+    is_short && of_line(&text).is_some() && !describes_work(&text.to_lowercase())
 }
 
-/// The refusal that lines speak of again and again, by the newest of them.
+/// The newest refusal in the lines, if they report one repeatedly.
 pub fn of_repeated<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Unavailable> {
     let doors: Vec<Unavailable> = lines.filter_map(of_line).collect();
     doors.last().copied().filter(|_| doors.len() >= REPEATED)
 }
 
-/// What the end of an agent's standard error says about its availability: its last lines that tell of an error do, of an agent
-/// that worked as of one that did not.
+/// Availability according to an agent's last lines on standard error that report an error, whether or not the
+/// agent worked.
 pub fn of_stderr(stderr: &str) -> Option<Unavailable> {
     let lines = stderr.lines().rev().filter(|line| !line.trim().is_empty());
     lines.take(STDERR_LINES).find_map(of_line)
 }
 
-/// What words say about availability, if anything.
+/// Availability according to words, if they say anything.
 pub fn of_words(text: &str) -> Option<Unavailable> {
     let lower = text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));
@@ -314,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_are_classified_by_code_and_words() {
         let check =
             |code, text: &str, expected| assert_eq!(of_error(code, text), expected, "{code:?} {text}");
         check(
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_are_only_an_error_are_recognised() {
+    fn turns_that_are_only_an_error_are_recognized() {
         let check = |text: &str, expected| assert_eq!(of_turn(text, text, 0), expected, "{text}");
         check("API Error: 529 Overloaded", Some(Unavailable::Overload));
         check("Please run /login", Some(Unavailable::Authentication));
@@ -378,10 +379,10 @@ mod tests {
     }
 
     #[test]
-    fn work_that_ends_with_an_error_is_told_from_a_tale_of_one() {
-        let said = "I look at the tests.\nThe API answers 429 at times.\n";
+    fn an_error_after_work_is_distinguished_from_a_description_of_one() {
+        let work = "I look at the tests.\nThe API answers 429 at times.\n";
         let check = |last: &str, expected| {
-            assert_eq!(of_turn(&format!("{said}{last}"), last, 20), expected, "{last}");
+            assert_eq!(of_turn(&format!("{work}{last}"), last, 20), expected, "{last}");
         };
         check("\nAPI Error: 429 Too Many Requests", Some(Unavailable::RateLimit));
         check("API Error: 529 Overloaded", Some(Unavailable::Overload));
@@ -415,13 +416,13 @@ mod tests {
         check(&long, None);
         let done = "<task-done>t-1</task-done>\n";
         assert_eq!(
-            of_turn(&format!("{done}{said}API Error: 429"), "API Error: 429", 20),
+            of_turn(&format!("{done}{work}API Error: 429"), "API Error: 429", 20),
             None
         );
     }
 
     #[test]
-    fn complaints_are_told_from_tales_and_counted() {
+    fn complaints_are_recognized_and_counted() {
         let check = |text: &str, expected| assert_eq!(is_complaint(text), expected, "{text}");
         check("Error: 429 Too Many Requests, retrying in 4 s", true);
         check("\u{1b}[31mAPI error\u{1b}[0m 401: Unauthorized", true);
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sigil_concludes_once_it_is_whole() {
+    fn only_a_complete_sigil_concludes_a_session() {
         let check = |text: &str, expected| assert_eq!(is_concluded(text), expected, "{text}");
         check("done. <task-done>t-1</task-done>", true);
         check("<task-done>t-1", false);
@@ -448,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_error_of_who_worked_is_looked_at_where_it_tells_of_errors() {
+    fn standard_error_counts_only_lines_that_report_errors() {
         let check = |stderr: &str, expected| assert_eq!(of_stderr(stderr), expected, "{stderr}");
         check(
             "Error: 429 Too Many Requests\n    at fetch (a.js:1)\n\n",

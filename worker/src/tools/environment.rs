@@ -1,4 +1,5 @@
-//! The environment of whatever runs in a sandbox. There is one, so that what works in a session works in setup and in a gate.
+//! The environment of every sandboxed process. Sessions, setup and gates share it, so that a command that
+//! works in one works in all.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,7 +9,8 @@ use std::path::Path;
 use super::find::Tools;
 use crate::sandbox::{Sandbox, shared_path};
 
-/// Variables of the user's that every process gets, unless they hold a login. The broker's and the database's never do (DESIGN 5).
+/// Variables of the user that every process gets, unless they contain a login. The broker's and the
+/// database's are never among them (DESIGN 5).
 const PASSED: &[&str] = &[
     "PATH",
     "LANG",
@@ -30,24 +32,17 @@ const PASSED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// Where something runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// The folder that only this session has, if there is one.
+    /// The session's own folder, if there is one.
     pub session_folder: Option<&'a Path>,
-    /// Its private `HOME`.
     pub home: &'a Path,
     pub tmp: &'a Path,
-    /// What confines it.
     pub sandbox: &'a Sandbox,
-    /// The user's tools.
     pub tools: &'a Tools,
 }
 
-/// What it sees, but for what only an agent gets (its keys) or only this work (its ports).
-///
-/// # Errors
-/// When the proxy's name has no address.
+/// The environment of a process, without an agent's keys and a work's ports.
 pub async fn environment(around: Surroundings<'_>) -> io::Result<BTreeMap<OsString, OsString>> {
     let Surroundings {
         session_folder,

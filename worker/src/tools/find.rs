@@ -1,4 +1,4 @@
-//! Which tools the worker's user has, and what that opens and sets.
+//! Finds the tools of the worker's user, with their readable paths and variables.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,14 +7,10 @@ use std::path::{Path, PathBuf};
 use super::table::{Set, TOOLS, Tool};
 use crate::session::secret_values;
 
-/// What the user has.
 #[derive(Debug, Clone, Default)]
 pub struct Tools {
-    /// The tools, in the table's order.
     pub found: Vec<FoundTool>,
-    /// The user's home.
     pub(super) home: PathBuf,
-    /// The user's environment.
     pub(super) own: BTreeMap<OsString, OsString>,
 }
 
@@ -25,13 +21,13 @@ pub struct FoundTool {
 }
 
 impl Tools {
-    /// Looks for them, as this process' user has them now.
+    /// Finds the current tools of this process's user.
     pub fn of_user() -> Self {
         let home = std::env::home_dir().unwrap_or_default();
         Self::find(&home, std::env::vars_os().collect())
     }
 
-    /// The same of any home and environment.
+    /// Finds the tools of the given home and environment.
     pub fn find(home: &Path, own: BTreeMap<OsString, OsString>) -> Self {
         let found = TOOLS.iter().filter_map(|tool| {
             let folder = folder(tool, home, &own)?;
@@ -44,7 +40,6 @@ impl Tools {
         }
     }
 
-    /// What of them may be read.
     pub fn opened(&self) -> Vec<PathBuf> {
         let folders = self.found.iter().flat_map(|FoundTool { tool, folder }| {
             let parts = tool.open.iter().map(|part| folder.join(part));
@@ -55,13 +50,13 @@ impl Tools {
         folders.chain(named.filter(|path| path.is_absolute())).collect()
     }
 
-    /// Variables of the user's that their tools need.
+    /// Variables of the user that their tools need.
     pub(super) fn passed(&self) -> Vec<(&'static str, OsString)> {
         let names = TOOLS.iter().flat_map(|tool| tool.passes);
         names.filter_map(|name| Some((*name, self.own(name)?))).collect()
     }
 
-    /// Variables that make them find their folders.
+    /// Variables that make tools find their folders.
     pub(super) fn set(&self) -> Vec<(&'static str, OsString)> {
         let sets = self.found.iter().flat_map(|found| {
             let there = |set: &&Set| found.folder.join(set.needs).exists();
@@ -78,7 +73,7 @@ impl Tools {
         value.trim().into()
     }
 
-    /// A variable of the user's, unless it holds a login.
+    /// A variable of the user, unless it contains a login.
     pub(super) fn own(&self, name: &str) -> Option<OsString> {
         let value = self.own.get(OsStr::new(name)).filter(|value| !value.is_empty())?;
         let text = (name.to_owned(), value.to_string_lossy().into_owned());
@@ -86,7 +81,7 @@ impl Tools {
     }
 }
 
-/// The tool's folder. Never the user's whole home, nor what is above it.
+/// The tool's folder. Never the user's whole home, nor a folder above it.
 fn folder(tool: &Tool, home: &Path, own: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
     let named = tool.variables.iter().find_map(|(variable, below)| {
         let value = own.get(OsStr::new(variable)).filter(|value| !value.is_empty())?;
@@ -149,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_found_by_their_variable_or_at_their_usual_place() {
+    fn tools_are_found_by_variable_or_in_their_usual_folder() {
         let user = User::with(&[
             ".rustup/settings.toml",
             "else/rustup/settings.toml",
@@ -179,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn downloads_are_named_to_tools_that_only_read_them() {
+    fn tools_get_read_only_paths_of_existing_downloads() {
         let user = User::with(&[
             "go/pkg/mod/cache/download/x",
             ".m2/repository/x",
@@ -209,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_hold_credentials_stays_hidden() {
+    fn files_with_credentials_stay_inaccessible() {
         let credentials = [
             ".cargo/credentials.toml",
             ".cargo/config.toml",
@@ -270,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_a_login_is_not_passed_on() {
+    fn variables_with_a_login_are_not_passed_on() {
         let user = User::with(&[]);
         let tools = user.tools(&[
             ("HTTPS_PROXY", "http://u:p@proxy:1"),

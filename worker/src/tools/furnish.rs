@@ -1,6 +1,6 @@
-//! What a private HOME gets of the user's: settings without secrets, and links to downloads, which can only be read.
+//! Fills a private HOME from the user's: settings without secrets, and read-only links to downloads.
 //!
-//! What is there already stays, and nothing is followed out of the home: a program may have been at work in it before.
+//! Existing files stay, and no link is followed out of the home: a program may have worked in it before.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,29 +15,26 @@ use super::find::{FoundTool, Tools};
 use super::table::{Links, TOOLS};
 use crate::session::secret_values;
 
-/// Largest file of settings. Bytes.
 const SETTINGS_BYTES: u64 = 1024 * 1024;
 
-/// Most that is copied for one tool. Bytes.
+/// Most bytes copied for one tool.
 const MOST_COPIED: u64 = 128 * 1024 * 1024;
 
-/// Most that is read of a lock file. Bytes.
+/// How much of a lock file is read. Bytes.
 const LOCK_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Most links of one folder: more take longer to make than most downloads.
+/// Most links of one folder. Creating more takes longer than most downloads.
 const MOST_LINKS: usize = 50_000;
 
-/// Where npm keeps the contents of packages, below its home.
+/// npm's cache of package contents, below its home.
 const NPM_CACHE: &str = ".npm/_cacache/content-v2";
 
-/// Ends of names of files by which tools lock each other out: each home has its own.
+/// Suffixes of lock files of tools. Each home has its own locks.
 const LOCKS: [&str; 3] = [".lock", ".lck", ".part"];
 
 impl Tools {
-    /// Furnishes a private home for work on the checkout `tree`, as far as that is possible: what a program has put in the way stays.
-    ///
-    /// # Errors
-    /// When it isn't there.
+    /// Fills a private home for work on the checkout `tree`, as far as possible. Files of other programs in
+    /// the way stay.
     pub fn furnish(&self, home: &Path, tree: &Path) -> io::Result<()> {
         let home = Dir::open_ambient_dir(home, ambient_authority())?;
         let settings = TOOLS.iter().flat_map(|tool| tool.settings);
@@ -50,7 +47,7 @@ impl Tools {
         let npm = npm.map(|found| (NPM_CACHE, link_npm(&found.folder, &home, tree)));
         for (place, done) in copied.chain(linked).chain(npm) {
             if let Err(error) = done {
-                tracing::warn!(place, %error, "something of the user's tools can't be put into a session's home");
+                tracing::warn!(place, %error, "failed to provide a file of the user's tools in a session's home");
             }
         }
         Ok(())
@@ -72,7 +69,7 @@ fn copy(user: &Path, home: &Dir, place: &Path) -> io::Result<()> {
     home.open_with(place, &options)?.write_all(text.as_bytes())
 }
 
-/// Settings of tools are lines: `key = value`, `key: value`.
+/// Removes lines with secrets. Settings of tools are lines: `key = value`, `key: value`.
 fn without_secrets(text: &str) -> String {
     let is_secret = |line: &str| {
         let (name, value) = line
@@ -87,7 +84,7 @@ fn without_secrets(text: &str) -> String {
     kept.map(|line| format!("{line}\n")).collect()
 }
 
-/// Whether what follows the scheme of an address begins with a login.
+/// Whether an address begins with a login after its scheme.
 fn has_login(rest: &str) -> bool {
     let authority = rest.split(['/', '"', '\'', ' ']).next().unwrap_or_default();
     authority.contains('@')
@@ -114,7 +111,7 @@ fn link(from: &Path, home: &Dir, links: &Links, tree: &Path) -> io::Result<()> {
     fill(from, &to, links.levels, &mut left)
 }
 
-/// Links the packages that a lock file of npm names: npm finds one in its cache by the hash of its content.
+/// Links the packages in an npm lock file: npm finds a package in its cache by the hash of its content.
 fn link_npm(cache: &Path, home: &Dir, tree: &Path) -> io::Result<()> {
     let Some(text) = lock_file(&tree.join("package-lock.json")) else {
         return Ok(());
@@ -137,17 +134,17 @@ fn link_npm(cache: &Path, home: &Dir, tree: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What may still be made.
+/// The remaining quota of links and copies.
 struct Quota {
     entries: usize,
     bytes: u64,
-    /// All that may be shared, where not everything may.
+    /// Packages that may be shared. `None` means all.
     packages: Option<HashSet<String>>,
 }
 
 impl Quota {
-    /// Whether an entry is a package that may be shared: a file of its name in an index, else `NAME-VERSION…`. What is no package, such
-    /// as an index's own settings, may.
+    /// Whether an entry may be shared: in an index a file with a package's name, otherwise `NAME-VERSION…`.
+    /// Entries other than packages, such as an index's own settings, may be shared too.
     fn shares(&self, name: &str, in_index: bool) -> bool {
         let Some(packages) = &self.packages else {
             return true;
@@ -161,9 +158,9 @@ impl Quota {
     }
 }
 
-/// The beginning of a lock file; `None` where there is none.
+/// The beginning of a lock file. `None` if there is none.
 fn lock_file(lock: &Path) -> Option<String> {
-    // An agent may have written it: a link would lead elsewhere.
+    // An agent may have written it: a link could lead elsewhere.
     fs::symlink_metadata(lock).ok().filter(fs::Metadata::is_file)?;
     let mut text = String::new();
     fs::File::open(lock)
@@ -174,7 +171,7 @@ fn lock_file(lock: &Path) -> Option<String> {
     Some(text)
 }
 
-/// The packages that a lock file of cargo names, in small letters as an index has them; `None` where there is none.
+/// The packages in a Cargo lock file, in lower case as in an index. `None` if there is no file.
 fn packages(lock: &Path) -> Option<HashSet<String>> {
     let text = lock_file(lock)?;
     let names = text
@@ -184,7 +181,7 @@ fn packages(lock: &Path) -> Option<HashSet<String>> {
 }
 
 fn fill(from: &Path, to: &Dir, levels: u32, left: &mut Quota) -> io::Result<()> {
-    // What the user can't list isn't theirs to share.
+    // Entries that the user can't list are not shared.
     let Ok(entries) = fs::read_dir(from) else {
         return Ok(());
     };
@@ -206,7 +203,7 @@ fn fill(from: &Path, to: &Dir, levels: u32, left: &mut Quota) -> io::Result<()> 
             let bytes = entry.metadata().map_or(u64::MAX, |file| file.len());
             if let Some(rest) = left.bytes.checked_sub(bytes) {
                 left.bytes = rest;
-                // Shares the blocks where the file system can, never the file.
+                // Shares the blocks if the file system can, never the file.
                 Dir::open_ambient_dir(from, ambient_authority())?.copy(&name, to, &name)?;
             }
         } else {
@@ -221,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_copied_without_what_is_secret() {
+    fn settings_are_copied_without_secrets() {
         let check = |line: &str, kept: bool| assert_eq!(!without_secrets(line).is_empty(), kept, "{line}");
         check("registry=https://npm.example.org/", true);
         check("//npm.example.org/:_authToken=abcdef", false);
@@ -247,7 +244,7 @@ mod tests {
         for package in &packages {
             fs::write(package, "").unwrap();
         }
-        // YWJj is abc, YWJl abe, which the cache doesn't have; Li4vLi4v would lead out of it.
+        // YWJj is abc; YWJl is abe, which the cache doesn't contain; Li4vLi4v would leave the cache.
         let lock =
             ["YWJj", "YWJl", "Li4vLi4v", "!"].map(|hash| format!("\"integrity\": \"sha512-{hash}\",\n"));
         fs::write(at("tree/package-lock.json"), lock.concat()).unwrap();
@@ -261,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_stays_and_nothing_is_written_outside() {
+    fn existing_files_stay_and_nothing_is_written_outside() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for name in ["user/.cargo/registry/cache/host", "home", "outside"] {

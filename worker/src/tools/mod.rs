@@ -1,12 +1,13 @@
-//! The tools of the worker's user: compilers, interpreters, version managers, package managers. What works in the user's shell works in
-//! a session, in setup and in a gate as well, though each has a private HOME and can't write what is the user's.
+//! The tools of the worker's user: compilers, interpreters, version managers, package managers. Commands that
+//! work in the user's shell also work in sessions, setup and gates, although each has a private HOME and
+//! can't write to the user's files.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
-//! | [`table`] | each tool that is known: where it is, what of it may be read, how it is made to find itself |
-//! | [`find`] | which of them this user has |
-//! | [`environment`](mod@environment) | the one environment of sessions, setup and gates |
-//! | [`furnish`] | what a private HOME gets: settings without secrets, links to downloads |
+//! | [`table`] | the known tools: their folders, readable paths and variables |
+//! | [`find`] | finds the user's tools |
+//! | [`environment`](mod@environment) | the common environment of sessions, setup and gates |
+//! | [`furnish`] | fills a private HOME: settings without secrets, links to downloads |
 
 mod environment;
 mod find;

@@ -1,48 +1,49 @@
-//! Each tool that is known. A further one is a further row.
+//! The known tools. To add one, add a row.
 
-/// A tool, and how a process with a private HOME uses the one that the user has.
+/// A tool, and how a process with a private HOME uses the user's installation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tool {
     pub name: &'static str,
-    /// Variables of the user's that name its folder, and a path below their value; the first that is set counts.
+    /// Variables of the user with its folder, and a path below their value. The first one that is set counts.
     pub variables: &'static [(&'static str, &'static str)],
-    /// Where its folder is otherwise, below the user's home; the first that is there counts.
+    /// Its default folders, below the user's home. The first existing one counts.
     pub folders: &'static [&'static str],
-    /// What of its folder may be read; everything when empty. What may hold credentials is left out.
+    /// Readable paths in its folder. Empty means all. Paths that may contain credentials are left out.
     pub open: &'static [&'static str],
-    /// Variables that are set.
     pub sets: &'static [Set],
-    /// Variables of the user's that are passed on, unless they hold a login. A path among them may be read.
+    /// Variables of the user to pass on, unless they contain a login. Paths among them may be read.
     pub passes: &'static [&'static str],
-    /// Settings below the user's home that are copied to the same place in the private one, without lines that hold secrets.
+    /// Settings below the user's home to copy to the same path of the private home, without lines that
+    /// contain secrets.
     pub settings: &'static [&'static str],
-    /// Folders of it whose entries the private home gets links to.
+    /// Folders whose entries are linked in the private home.
     pub links: &'static [Links],
 }
 
 /// A variable that makes a tool find its folder.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Its name.
     pub variable: &'static str,
-    /// Its value: `{}` stands for the tool's folder, `{own}` for what the user's environment says.
+    /// Its value: `{}` stands for the tool's folder, `{own}` for the value in the user's environment.
     pub value: &'static str,
-    /// What `{own}` is where the user's environment says nothing.
+    /// Value of `{own}` if the user's environment has none.
     pub default: &'static str,
-    /// What has to be there in the tool's folder.
+    /// A path that must exist in the tool's folder.
     pub needs: &'static str,
 }
 
-/// Links in the private home to what may only be read: the tool finds it at the usual place and adds to it beside.
+/// Links in the private home to read-only entries: the tool finds them at the usual path and adds others
+/// beside them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Links {
-    /// The folder, below the tool's.
+    /// The folder, below the tool's folder.
     pub from: &'static str,
-    /// The same below the private home.
+    /// The folder, below the private home.
     pub to: &'static str,
-    /// How many levels of folders are the private home's own; what lies below is linked. With [`u32::MAX`], all is copied.
+    /// How many levels of folders belong to the private home itself; their contents are linked. [`u32::MAX`]
+    /// copies everything.
     pub levels: u32,
-    /// The lock file of a checkout: only the packages that it names are shared, and without it none. Empty for all.
+    /// The checkout's lock file: only the packages it names are shared, and none without it. Empty means all.
     pub lock: &'static str,
 }
 
@@ -82,7 +83,7 @@ pub const TOOLS: &[Tool] = &[
         open: &["bin", "env", "registry"],
         settings: &[".cargo/config.toml", ".cargo/config"],
         links: &[
-            // Its files are small, and rewritten by whoever learns of newer versions.
+            // Its files are small, and tools rewrite them when they learn of newer versions.
             Links {
                 from: "registry/index",
                 to: ".cargo/registry/index",

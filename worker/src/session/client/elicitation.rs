@@ -1,4 +1,5 @@
-//! Questions to a person by the protocol. Where nobody may answer, each is declined at once, and kept for whoever looks later.
+//! Questions to a person by the protocol. A session without people declines each question at once and records
+//! it for later readers.
 
 use agent_client_protocol::v1::schema::{CreateElicitationResponse, ElicitationAction, Meta};
 use ralph_shared::sigil::Question;
@@ -8,29 +9,28 @@ use crate::session::people::Reply;
 
 pub const METHOD: &str = "elicitation/create";
 
-/// What an agent is told that asks. Its prompt says the same before it begins.
+/// The answer to an agent that asks when nobody is there. Its prompt says the same before it begins.
 pub const NOBODY: &str = "nobody is there, decide and say so";
 
-/// What is asked: a message, and what of it can be chosen or filled in.
+/// A question: a message and its form field, if an answer can fill one in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
-    /// In words.
     pub question: Question,
-    /// What an answer fills in; `None` where it can't.
+    /// The field that an answer fills in. `None` if the form has no field or several.
     field: Option<Field>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Field {
     name: String,
-    /// The schema's type.
+    /// JSON type in the schema.
     kind: String,
     /// Title and value of each choice.
     choices: Vec<(String, Value)>,
 }
 
-/// The answer to what nobody answers. The protocol has no words for why something is declined but in its extension point: a made-up
-/// value of the form that was asked for could be taken for the person's.
+/// The answer to a question that nobody answers. The protocol carries a reason only in its extension point
+/// (`_meta`): a made-up value in the form could be taken for the person's.
 pub fn declined(why: &str) -> Value {
     let meta: Meta = [("ralph".to_owned(), json!({ "message": why }))]
         .into_iter()
@@ -39,29 +39,29 @@ pub fn declined(why: &str) -> Value {
     serde_json::to_value(response).unwrap_or_else(|_| json!({ "action": "decline" }))
 }
 
-/// The answer to what was put to people, and what is said of it.
+/// The answer to the agent after people were asked, and its text for the transcript.
 pub fn answer(form: &Form, reply: Reply) -> (Value, String) {
     match reply {
         Reply::Decide(_) | Reply::Unanswered => (declined(NOBODY), format!("declined: {NOBODY}")),
         Reply::Answered(words) => {
-            let said = format!("{} answered: {}", words.by, words.text);
+            let text = format!("{} answered: {}", words.by, words.text);
             let answer = match form.content(&words.text) {
                 Some(content) => json!({ "action": "accept", "content": content }),
-                // What they say doesn't fit the form, but says something.
-                None => declined(&said),
+                // The reply doesn't fit the form, but the agent can still read it.
+                None => declined(&text),
             };
-            (answer, said)
+            (answer, text)
         }
     }
 }
 
-/// The answer to what was open when its turn was cancelled.
+/// The answer to a question that was open when its turn was cancelled.
 pub fn cancelled() -> Value {
     json!({ "action": "cancel" })
 }
 
 impl Form {
-    /// Reads a request; `None` for one that asks nothing of a form.
+    /// Reads a request. `None` for a request without a message or with a URL instead of a form.
     pub fn read(params: &str) -> Option<Self> {
         let asked: Value = serde_json::from_str(params).ok()?;
         if asked["mode"] == "url" {
@@ -85,7 +85,6 @@ impl Form {
         })
     }
 
-    /// The form, filled in with an answer.
     fn content(&self, answer: &str) -> Option<Map<String, Value>> {
         let field = self.field.as_ref()?;
         let answer = answer.trim();
@@ -128,7 +127,7 @@ impl Field {
     }
 }
 
-/// What a request asks, in words: its message, and what of it can be chosen or filled in.
+/// The text of a request: its message, its fields and their choices.
 pub fn question(params: &str) -> String {
     let asked: Value = serde_json::from_str(params).unwrap_or_default();
     let Some(message) = asked["message"]
@@ -164,13 +163,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobodys_answer_is_the_protocols_and_says_why() {
+    fn a_declined_question_carries_its_reason() {
         let expected = json!({"action": "decline", "_meta": {"ralph": {"message": NOBODY}}});
         assert_eq!(declined(NOBODY), expected);
     }
 
     #[test]
-    fn questions_are_their_message_with_what_can_be_chosen() {
+    fn a_question_shows_its_message_fields_and_choices() {
         let check = |params: Value, expected: &str| assert_eq!(question(&params.to_string()), expected);
         check(
             json!({"mode": "url", "message": "Log in", "url": "https://x"}),
@@ -189,8 +188,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_fills_in_a_form_of_one_field_or_is_told_beside_it() {
-        let check = |properties: Value, said: &str, content: Option<Value>| {
+    fn an_answer_fills_in_a_form_of_one_field_or_declines_with_its_text() {
+        let check = |properties: Value, reply: &str, content: Option<Value>| {
             let asked = json!({"message": "Which?", "requestedSchema": {"properties": properties}});
             let form = Form::read(&asked.to_string()).unwrap();
             let words = Words {
@@ -198,13 +197,13 @@ mod tests {
                 dispatch: DispatchId::new(),
                 question: None,
                 by: "ann".to_owned(),
-                text: said.to_owned(),
+                text: reply.to_owned(),
                 prompt: String::new(),
             };
             let answer = answer(&form, Reply::Answered(words)).0;
             match content {
                 Some(content) => assert_eq!(answer, json!({"action": "accept", "content": content})),
-                None => assert_eq!(answer, declined(&format!("ann answered: {said}"))),
+                None => assert_eq!(answer, declined(&format!("ann answered: {reply}"))),
             }
         };
         let choices = json!({"db": {"type": "string", "enum": ["Postgres", "SQLite"]}});

@@ -1,6 +1,6 @@
-//! `fs/read_text_file` and `fs/write_text_file`, through a handle on the workspace: what a path names is decided by the
-//! kernel below that handle, so that `..`, absolute paths and symlinks out of it lead nowhere, and nothing can be
-//! swapped between check and use. Pipes, devices and files with a second name elsewhere are refused.
+//! `fs/read_text_file` and `fs/write_text_file`, through a handle on the workspace. The kernel resolves paths
+//! below that handle. `..`, absolute paths and symlinks therefore cannot leave the workspace, and nothing can
+//! be swapped between check and use. Pipes, devices and files with hard links are refused.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,13 +10,12 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, MetadataExt, OpenOptions, OpenOptionsExt};
 use ralph_shared::wire::Access;
 
-/// Most that one read gives. Bytes.
+/// Longest result of one read. Bytes.
 pub const LONGEST_READ_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Most that is read of a file to find a range. Bytes.
+/// How much of a file is read to find a range of lines. Bytes.
 const LONGEST_SEARCH_BYTES: u64 = 512 * 1024 * 1024;
 
-/// The files of one session.
 pub struct Files {
     dir: Dir,
     roots: Vec<PathBuf>,
@@ -24,10 +23,6 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens the workspace.
-    ///
-    /// # Errors
-    /// When the folder can't be opened.
     pub fn open(cwd: &Path, access: Access) -> io::Result<Self> {
         let mut roots = vec![cwd.to_owned(), cwd.canonicalize()?];
         roots.dedup();
@@ -41,7 +36,8 @@ impl Files {
     /// Reads a text file, or some of its lines.
     ///
     /// # Errors
-    /// The protocol's "resource not found" for a missing file, since agents tell it from everything else.
+    /// Fails with the protocol's "resource not found" for a missing file, because agents treat that error
+    /// specially.
     pub fn read(&self, request: &ReadTextFileRequest) -> Result<String, RpcError> {
         let path = self.inside(&request.path)?;
         let fail = |error: io::Error| failed("read", &request.path, &error);
@@ -61,10 +57,10 @@ impl Files {
         String::from_utf8(bytes).map_err(|_| refused(format!("{} is no UTF-8 text", request.path.display())))
     }
 
-    /// Writes a whole text file, and makes the folders above it.
+    /// Writes a whole text file and creates its parent folders.
     ///
     /// # Errors
-    /// When the session may not write, or the path is none of the workspace's.
+    /// Fails if the session may not write or the path is outside the workspace.
     pub fn write(&self, request: &WriteTextFileRequest) -> Result<(), RpcError> {
         if self.access != Access::Workspace {
             return Err(refused("this session may not write files".to_owned()));
@@ -75,7 +71,7 @@ impl Files {
             self.dir.create_dir_all(parent).map_err(fail)?;
         }
         let mut options = OpenOptions::new();
-        // Not truncated before it is known to be a plain file.
+        // Truncate only after the check that it is a plain file.
         options
             .write(true)
             .create(true)
@@ -87,10 +83,7 @@ impl Files {
         file.write_all(request.content.as_bytes()).map_err(fail)
     }
 
-    /// A folder of the workspace, as a path for a child process.
-    ///
-    /// # Errors
-    /// When there is no such folder in the workspace.
+    /// Resolves a folder of the workspace to a path for a child process.
     pub fn folder(&self, path: &Path) -> Result<PathBuf, RpcError> {
         let inside = self.inside(path)?;
         let fail = |error: io::Error| failed("enter", path, &error);
@@ -99,7 +92,7 @@ impl Files {
         Ok(self.roots[0].join(below))
     }
 
-    /// The path below the workspace's root. Agents send absolute ones.
+    /// Makes a path relative to the workspace's root. Agents send absolute ones.
     fn inside(&self, path: &Path) -> Result<PathBuf, RpcError> {
         let below = if path.is_absolute() {
             self.roots
@@ -116,7 +109,7 @@ impl Files {
         })
     }
 
-    /// Checks what was really opened. Gives its size in bytes.
+    /// Checks the opened file itself, not its path. Returns its size in bytes.
     fn plain(&self, file: &File, path: &Path) -> Result<u64, RpcError> {
         let metadata = file.metadata().map_err(|error| failed("look at", path, &error))?;
         if !metadata.is_file() {
@@ -132,7 +125,7 @@ impl Files {
     }
 }
 
-/// Lines from the `first` on (from 1), at most `limit` of them, and at most one byte over the longest read.
+/// Reads lines from `first` on (counted from 1), at most `limit`. Stops one byte after the longest read.
 fn lines(source: impl BufRead, first: u32, limit: Option<u32>) -> io::Result<Vec<u8>> {
     let mut source = source.take(LONGEST_SEARCH_BYTES);
     for _ in 1..first {
@@ -160,7 +153,7 @@ fn lines(source: impl BufRead, first: u32, limit: Option<u32>) -> io::Result<Vec
 fn failed(what: &str, path: &Path, error: &io::Error) -> RpcError {
     match error.kind() {
         io::ErrorKind::NotFound => RpcError::resource_not_found(Some(path.display().to_string())),
-        // The handle's own refusal, not the system's.
+        // The handle refused the path, not the operating system.
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => outside(path),
         _ => refused(format!("failed to {what} {}: {error}", path.display())),
     }
@@ -180,7 +173,7 @@ fn too_long(path: &Path) -> RpcError {
     ))
 }
 
-/// A refusal in words. The protocol has no code for it.
+/// An error with a plain message. The protocol has no code for a refusal.
 pub(in crate::session) fn refused(message: String) -> RpcError {
     RpcError::new(i32::from(RpcError::invalid_params().code), message)
 }
@@ -235,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn paths_out_of_the_workspace_links_and_fifos_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let outer = folder.path();
         let root = outer.join("work");
@@ -282,7 +275,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::open(folder.path(), Access::Workspace).unwrap();
         let zero = folder.path().join("zero");
-        // Only some users may make one.
+        // Only some users may create a device.
         if mknod(&zero, SFlag::S_IFCHR, Mode::S_IRWXU, makedev(1, 5)).is_ok() {
             assert!(read(&files, "zero", None, Some(1)).is_err() && write(&files, "zero", "x").is_err());
         }
@@ -292,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_swapped_between_check_and_use_leads_nowhere() {
+    fn a_folder_swapped_for_a_link_during_use_cannot_escape() {
         use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
         use std::sync::atomic::{AtomicBool, Ordering};
         const TRIES: usize = 3_000;

@@ -1,4 +1,4 @@
-//! What an agent may ask of its client: permissions, files, terminals, questions.
+//! An agent's requests to its client: permissions, files, terminals, questions.
 
 pub(crate) mod elicitation;
 pub(crate) mod files;

@@ -1,17 +1,18 @@
-//! Patterns of paths, as in `.gitignore`: `*` is anything in a name, `**` anything in a path, `?` one character. A pattern
-//! without a slash inside is about a name in any folder; what is meant is meant with everything below it.
+//! Path patterns as in `.gitignore`: `*` matches anything in a name, `**` anything in a path, `?` one
+//! character. A pattern without a slash inside matches a name in any folder. A match includes everything
+//! below it.
 
 use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     parts: Vec<String>,
-    /// Whether it is about a name in any folder.
+    /// Whether the pattern matches a name in any folder.
     anywhere: bool,
 }
 
 impl Pattern {
-    /// Reads one; every text is one.
+    /// Reads a pattern. Every text is a valid one.
     pub fn new(text: &str) -> Self {
         let text = text.trim_start_matches("./").trim_end_matches('/');
         Self {
@@ -24,7 +25,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a path is meant, or a folder above it.
+    /// Whether the path or one of its parent folders matches.
     pub fn fits(&self, path: &Path) -> bool {
         let path: Vec<String> = path
             .iter()
@@ -42,15 +43,14 @@ impl Pattern {
     }
 }
 
-/// What has to fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MatchScope {
     All,
-    /// Something from the first step on.
+    /// The pattern may match a prefix of the path.
     Beginning,
 }
 
-/// The same for the characters of a name.
+/// Matches the characters of a name.
 fn fits_name(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let steps = name
@@ -59,8 +59,8 @@ fn fits_name(pattern: &str, name: &str) -> bool {
     fits(&pattern, |wanted| *wanted == '*', steps, MatchScope::All)
 }
 
-/// Walks through what is matched once, whatever stands in the pattern. `reached[i]`: the first `i` parts of the pattern fit what was
-/// read so far.
+/// Matches in one pass, without backtracking. `reached[i]` means: the first `i` parts of the pattern match
+/// the steps so far.
 fn fits<P, F: Fn(&P) -> bool>(
     pattern: &[P],
     is_star: impl Fn(&P) -> bool,
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_those_of_gitignore() {
+    fn patterns_match_like_gitignore() {
         let check = |pattern: &str, path: &str, expected| {
             let fits = Pattern::new(pattern).fits(Path::new(path));
             assert_eq!(fits, expected, "{pattern} {path}");

@@ -1,7 +1,7 @@
-//! What a session may do, as far as agents ask. Rules answer permission requests at once, since a request without an answer hangs the
-//! agent for a night; a rule may leave one to a person instead.
+//! What a session may do. Rules answer permission requests at once, since an unanswered request would hang
+//! the agent for a whole night. A rule may leave a request to a person instead.
 //!
-//! Rules steer agents that behave. What an agent may not reach whatever it does is the sandbox's business.
+//! Rules steer agents that behave. The sandbox enforces limits on agents that don't.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,50 +16,48 @@ use serde_json::Value;
 
 use super::pattern::Pattern;
 
-/// A rule of the worker's configuration. Of several, the first that fits decides.
+/// A rule of the worker's configuration. The first matching rule decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Kinds of tools that it is about; all when empty.
+    /// Kinds of tools. Empty means all kinds.
     pub kinds: Vec<ToolKind>,
-    /// Files of the workspace that it is about; all, and tools without files too, when empty.
+    /// Files of the workspace. Empty means all files, and tools without files.
     pub paths: Vec<Pattern>,
-    /// What it says. One that allows fits when all of the tool's files are meant, any other one when any is.
+    /// An `Allow` rule applies if its paths match all files of the tool; any other rule applies if they match
+    /// one file.
     pub answer: RuleAnswer,
 }
 
-/// The decision of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleAnswer {
     Allow,
     Reject,
-    /// A person decides; where none is there, no.
+    /// A person decides. Without a person, the request is rejected.
     Ask,
 }
 
-/// A kind of tool, and the files that it may be used on; none for any.
+/// A kind of tool, and the files that it may be used on. No files means any file.
 type Grant = (ToolKind, Vec<PathBuf>);
 
-/// What one session may do.
 #[derive(Debug, Clone)]
 pub struct Policy {
     access: Access,
     rules: Vec<Rule>,
-    /// The workspace, by each name that agents may use for it.
+    /// The workspace's path, and its canonical form if that differs.
     roots: Vec<PathBuf>,
-    /// What a person allowed where a rule leaves it to them. Shared by its clones.
+    /// Grants by a person under an `Ask` rule. Clones of the policy share them.
     granted: Arc<Mutex<Vec<Grant>>>,
 }
 
-/// What was decided, and in words for the transcript.
+/// The answer to a permission request, with its text for the transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What the agent gets.
     pub outcome: RequestPermissionOutcome,
     pub words: String,
 }
 
 impl Policy {
-    /// What the session may write goes before every rule.
+    /// The session's access takes precedence over every rule.
     pub fn new(access: Access, rules: &[Rule], cwd: &Path) -> Self {
         let mut roots = vec![cwd.to_owned()];
         roots.extend(cwd.canonicalize().ok().filter(|real| real != cwd));
@@ -71,12 +69,11 @@ impl Policy {
         }
     }
 
-    /// What the session may write.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Whether a tool of this kind may be used on these files: by the rules, or since a person allowed it.
+    /// Whether the session may use this kind of tool on these files, by the rules or by a person's grant.
     pub fn allows(&self, kind: ToolKind, files: &[&Path]) -> bool {
         let covers = |(of, granted): &Grant| {
             let is_granted = |file: &&Path| granted.is_empty() || granted.contains(&self.below(file));
@@ -89,7 +86,7 @@ impl Policy {
         }
     }
 
-    /// A person allowed a tool of this kind on these files; without files, on any.
+    /// Records that a person allowed this kind of tool on these files. No files means any file.
     pub fn grant(&self, kind: ToolKind, files: &[PathBuf]) {
         let files = files.iter().map(|file| self.below(file)).collect();
         self.granted().push((kind, files));
@@ -99,19 +96,19 @@ impl Policy {
         self.granted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the rules say of a tool of this kind on these files.
+    /// The rules' answer for this kind of tool on these files.
     pub fn decides(&self, kind: ToolKind, files: &[&Path]) -> RuleAnswer {
         if !allowed(self.access, kind) {
             return RuleAnswer::Reject;
         }
         let files: Vec<PathBuf> = files.iter().map(|file| self.below(file)).collect();
         let fits = |rule: &&Rule| {
-            let meant = |file: &PathBuf| rule.paths.iter().any(|path| path.fits(file));
+            let matched = |file: &PathBuf| rule.paths.iter().any(|path| path.fits(file));
             let of_kind = rule.kinds.is_empty() || rule.kinds.contains(&kind);
             let of_files = match rule.answer {
                 _ if rule.paths.is_empty() => true,
-                RuleAnswer::Allow => !files.is_empty() && files.iter().all(meant),
-                RuleAnswer::Reject | RuleAnswer::Ask => files.iter().any(meant),
+                RuleAnswer::Allow => !files.is_empty() && files.iter().all(matched),
+                RuleAnswer::Reject | RuleAnswer::Ask => files.iter().any(matched),
             };
             of_kind && of_files
         };
@@ -121,13 +118,13 @@ impl Policy {
             .map_or(RuleAnswer::Allow, |rule| rule.answer)
     }
 
-    /// Answers a request, choosing the narrowest option of the decided side. Without an option of that side it is
-    /// answered as cancelled, never with the other side.
+    /// Answers a request with the narrowest option that expresses the decision. Without such an option the
+    /// answer is `Cancelled`, never the opposite option.
     pub fn answer(&self, kind: ToolKind, files: &[&Path], options: &[PermissionOption]) -> Decision {
         choose(self.decides(kind, files) == RuleAnswer::Allow, options)
     }
 
-    /// A file as seen from the workspace; one that is elsewhere stays absolute.
+    /// Makes a path relative to the workspace. A path outside stays absolute.
     fn below(&self, file: &Path) -> PathBuf {
         let mut plain = PathBuf::new();
         for part in file.components() {
@@ -144,11 +141,8 @@ impl Policy {
     }
 }
 
-/// Reads a request without those of its options that can't be read, such as one of a kind that is not known here: a later agent
-/// offers it beside the others, and one of these is chosen.
-///
-/// # Errors
-/// When something else of it can't be read.
+/// Reads a request and drops its unreadable options, such as options of an unknown kind. A newer agent may
+/// offer those beside known options, of which one is chosen.
 pub fn read_request(params: &str) -> serde_json::Result<RequestPermissionRequest> {
     let mut params: Value = serde_json::from_str(params)?;
     if let Some(options) = params.get_mut("options").and_then(Value::as_array_mut) {
@@ -157,7 +151,7 @@ pub fn read_request(params: &str) -> serde_json::Result<RequestPermissionRequest
     serde_json::from_value(params)
 }
 
-/// The narrowest option of one side.
+/// Chooses the narrowest option that allows (or rejects).
 pub fn choose(allow: bool, options: &[PermissionOption]) -> Decision {
     let wanted = if allow {
         [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]
@@ -187,7 +181,7 @@ pub fn choose(allow: bool, options: &[PermissionOption]) -> Decision {
     }
 }
 
-/// Whether a session may use a tool of this kind. What can't be told apart counts as writing.
+/// Whether a session may use this kind of tool. Unknown kinds count as writing.
 fn allowed(access: Access, kind: ToolKind) -> bool {
     match access {
         Access::Workspace => true,
@@ -255,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_unknown_kinds_are_not_chosen_and_keep_nobody_from_the_others() {
+    fn options_of_unknown_kinds_are_ignored() {
         let check = |options: serde_json::Value, expected: Option<&str>| {
             let params = serde_json::json!({
                 "sessionId": "s",
@@ -323,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_a_person_is_allowed_once_they_allowed_it() {
+    fn an_ask_rule_allows_what_a_person_granted() {
         let rule = |kind, paths: &[&str]| Rule {
             kinds: vec![kind],
             paths: paths.iter().map(|path| Pattern::new(path)).collect(),

@@ -1,5 +1,6 @@
-//! What an agent asks for: permissions, files, terminals. Answered in order of arrival where that is quick, else by a
-//! task of its own, so that a slow file never holds up a cancel. Every request and its answer stand in the transcript.
+//! An agent's requests: permissions, files, terminals. Quick requests are answered in order of arrival. Slow
+//! ones run in tasks, so that a slow file never delays a cancel. The transcript contains every request and
+//! its answer.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -39,8 +40,8 @@ use crate::session::transcript::{TranscriptSender, bounded};
 /// Longest description of a request in the transcript. Bytes.
 const DETAIL_BYTES: usize = 400;
 
-/// Serves one session's requests. Dropped, it ends the terminals and forgets what is not answered yet.
-pub struct Desk {
+/// Serves the requests of one session. Dropping it ends the terminals and drops open requests.
+pub struct RequestHandler {
     policy: Policy,
     files: Arc<Files>,
     terminals: Terminals,
@@ -48,27 +49,25 @@ pub struct Desk {
     confinement: Confinement,
     outbox: Outbox,
     jobs: JoinSet<()>,
-    /// Who may be asked from afar.
+    /// People who can be asked through the coordinator.
     people: Option<People>,
-    /// Who answers permission requests, if somebody is there.
+    /// The operator at this terminal, who answers permission requests, if there is one.
     questions: Option<mpsc::UnboundedSender<OperatorQuestion>>,
-    /// The agent's turn, as far as it isn't cancelled: nothing is permitted to it afterwards.
+    /// The agent's current turn. Once it is cancelled, no permission is given.
     turn: CancellationToken,
 }
 
-/// An open request.
 struct Ticket {
     id: Box<RawValue>,
     method: String,
     detail: String,
     outbox: Outbox,
     transcript: TranscriptSender,
-    /// Counts it among the open ones until its answer is written.
+    /// Counts the request as open until its answer is written.
     open: Option<OpenRequest>,
 }
 
-impl Desk {
-    /// A desk for a session.
+impl RequestHandler {
     pub fn new(
         policy: Policy,
         files: Files,
@@ -90,34 +89,34 @@ impl Desk {
         }
     }
 
-    /// Asks a person for permission where the policy would allow.
-    pub fn asking(mut self, questions: Option<mpsc::UnboundedSender<OperatorQuestion>>) -> Self {
+    /// Asks the operator for permission wherever the policy does not reject.
+    pub fn with_operator(mut self, questions: Option<mpsc::UnboundedSender<OperatorQuestion>>) -> Self {
         self.questions = questions;
         self
     }
 
-    /// Asks these people what only they can decide.
+    /// Sends questions and `Ask` permissions to these people.
     pub fn with_people(mut self, people: Option<People>) -> Self {
         self.people = people;
         self
     }
 
-    /// Whether a request reaches people, rather than being declined at once.
+    /// Whether a question reaches people instead of being declined at once.
     pub fn reaches_people(&self, params: &str) -> bool {
         self.people.is_some() && Form::read(params).is_some()
     }
 
-    /// The agent has another turn.
-    pub fn turn_begins(&mut self) {
+    /// Starts a new turn of the agent.
+    pub fn begin_turn(&mut self) {
         self.turn = CancellationToken::new();
     }
 
-    /// Its turn was cancelled: what it asks permission for, and what it asked before, is answered so.
-    pub fn turn_is_cancelled(&self) {
+    /// Cancels the turn. Its open and later permission requests are answered as cancelled.
+    pub fn cancel_turn(&self) {
         self.turn.cancel();
     }
 
-    /// Takes one request. Gives the process group that it made, if it made one.
+    /// Serves one request. Returns the process group of the terminal if it created one.
     pub fn serve(&mut self, id: Box<RawValue>, method: &str, params: &str, record: &Record) -> Option<Group> {
         while self.jobs.try_join_next().is_some() {}
         let ticket = Ticket {
@@ -221,7 +220,7 @@ impl Desk {
         );
     }
 
-    /// Puts a permission to people, of whom nobody may answer: then it is not given.
+    /// Asks people for a permission. Without an answer it is refused.
     fn put_permission(
         &mut self,
         ticket: Ticket,
@@ -238,14 +237,14 @@ impl Desk {
                 None => None,
             };
             let (outcome, words) = match (reply, question) {
-                (Some(Reply::Answered(said)), Some(question)) => {
-                    let chosen = question.choice(&said.text);
+                (Some(Reply::Answered(words)), Some(question)) => {
+                    let chosen = question.choice(&words.text);
                     let chosen = options.iter().find(|option| {
                         chosen.is_some_and(|chosen| {
                             Question::new("-", [&option.name]).is_some_and(|q| q.choice(chosen).is_some())
                         })
                     });
-                    let words = format!("{} answered: {}", said.by, said.text);
+                    let words = format!("{} answered: {}", words.by, words.text);
                     if chosen.is_some_and(allows) {
                         policy.grant(kind, &files);
                     }
@@ -256,7 +255,7 @@ impl Desk {
                             )),
                             words,
                         ),
-                        // Whatever else they say is no permission.
+                        // Any other answer is no permission.
                         None => (permissions::choose(false, &options).outcome, words),
                     }
                 }
@@ -273,7 +272,6 @@ impl Desk {
         });
     }
 
-    /// Puts a form to people.
     fn put_form(&mut self, ticket: Ticket, people: People, form: Form) {
         let turn = self.turn.clone();
         self.jobs.spawn(async move {
@@ -288,7 +286,7 @@ impl Desk {
         });
     }
 
-    /// Asks the person, if one is there. Gives what tells the number of the chosen option.
+    /// Asks the operator, if there is one. Returns a receiver for the index of the chosen option.
     fn put_question(&self, title: &str, options: &[PermissionOption]) -> Option<oneshot::Receiver<usize>> {
         let questions = self.questions.as_ref()?;
         let (answer, answered) = oneshot::channel();
@@ -326,7 +324,7 @@ impl Desk {
             request.path.display(),
             request.content.len()
         ));
-        // What the session may write at all, the files themselves know, and say it better.
+        // `Files` itself refuses writes in a read-only session, with a better message.
         if self.policy.access() == Access::Workspace && !self.policy.allows(ToolKind::Edit, &[&request.path])
         {
             return ticket.done(Err(by_rule()));
@@ -396,15 +394,16 @@ impl Desk {
     }
 }
 
-/// The kind of a call. Ralph's own tools write no file: sessions that may write nothing have them as well.
+/// The kind of a tool call. Ralph's own tools write no files, so sessions without write access may use them
+/// too.
 fn kind(call: &ToolCallUpdate, record: &Record) -> ToolKind {
-    let told = call
+    let given = call
         .fields
         .kind
         .or_else(|| record.tool_kind(&call.tool_call_id.0));
     let meta = call.meta.as_ref().and_then(|meta| meta.get("toolName"));
     let names = [call.fields.title.as_deref(), meta.and_then(Value::as_str)];
-    match told.unwrap_or_default() {
+    match given.unwrap_or_default() {
         ToolKind::Other if names.into_iter().flatten().any(is_own) => ToolKind::Think,
         kind => kind,
     }
@@ -420,12 +419,12 @@ fn allows(option: &PermissionOption) -> bool {
 }
 
 impl Ticket {
-    /// Reads the parameters; those that can't be read are answered as such.
+    /// Parses the parameters. Unreadable ones get an error as answer.
     fn take<P: DeserializeOwned>(self, params: &str, serve: impl FnOnce(Self, P)) {
         self.take_read(serde_json::from_str(params), params, serve);
     }
 
-    /// The same with what was read of them.
+    /// Like [`Self::take`], with parsed parameters.
     fn take_read<P>(self, read: serde_json::Result<P>, params: &str, serve: impl FnOnce(Self, P)) {
         match read {
             Ok(params) => serve(self, params),
@@ -442,7 +441,7 @@ impl Ticket {
         self
     }
 
-    /// Answers with nothing but success, or an error.
+    /// Answers with an empty success, or an error.
     fn done(self, result: Result<(), RpcError>) {
         let words = result
             .as_ref()
@@ -464,7 +463,7 @@ fn by_rule() -> RpcError {
     refused("a rule of the worker's configuration (`permissions`) refuses it, or leaves it to a person: ask for permission first".to_owned())
 }
 
-/// Work on files, off the conversation's thread.
+/// Runs file work off the conversation's thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
 ) -> Result<T, RpcError> {

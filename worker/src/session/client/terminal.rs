@@ -1,4 +1,4 @@
-//! Terminals that agents ask for: children in process groups of their own whose newest output is kept.
+//! Terminals for agents: child processes in their own process groups, with their newest output.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -26,16 +26,16 @@ use crate::session::process::tail::Tail;
 /// How many terminals a session may hold at a time.
 pub const MOST_TERMINALS: usize = 32;
 
-/// Most output that is kept of one, whatever the agent asks for. Bytes.
+/// Most output kept for one terminal, whatever the agent asks for. Bytes.
 pub const LONGEST_OUTPUT_BYTES: u64 = 1024 * 1024;
 
-/// From TERM to KILL.
+/// Time from TERM to KILL.
 const KILL_GRACE: Duration = Duration::from_secs(1);
 
-/// How long output is awaited from those who hold a terminal's pipe after its command exited.
+/// How long to wait after a command's exit for output from other processes that hold its pipe.
 const OUTPUT_WAIT: Duration = Duration::from_millis(100);
 
-/// The terminals of one session; dropped, their process groups are killed.
+/// The terminals of one session. Dropping it kills their process groups.
 #[derive(Default)]
 pub struct Terminals {
     live: HashMap<String, Terminal>,
@@ -44,28 +44,25 @@ pub struct Terminals {
 
 struct Terminal {
     group: Group,
-    /// Whether a wall's program leads the group.
+    /// Whether the sandbox's wrapper program leads the group.
     wrapped: bool,
     tail: Arc<Mutex<Tail>>,
     exit: watch::Receiver<Option<TerminalExitStatus>>,
     watcher: JoinHandle<()>,
 }
 
-/// A terminal that was made.
 pub struct CreatedTerminal {
     pub id: String,
-    /// Its process group.
     pub group: Group,
 }
 
-/// The output of one terminal.
 pub struct Output {
     tail: Arc<Mutex<Tail>>,
     exit: watch::Receiver<Option<TerminalExitStatus>>,
 }
 
 impl Output {
-    /// What it printed, and how it exited if it did.
+    /// The output, and the exit status if the command exited.
     pub fn read(&self) -> TerminalOutputResponse {
         let exit = self.exit.borrow().clone();
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,10 +71,11 @@ impl Output {
 }
 
 impl Terminals {
-    /// Starts a command. One without arguments that holds blanks goes through a shell, as agents expect.
+    /// Starts a command. A command without arguments that contains blanks goes through a shell, as agents
+    /// expect.
     ///
     /// # Errors
-    /// When there are too many, or the command can't be started.
+    /// Fails if the session has too many terminals or the command does not start.
     pub fn create(
         &mut self,
         request: &CreateTerminalRequest,
@@ -107,7 +105,7 @@ impl Terminals {
             .stderr(input)
             .kill_on_drop(true);
         let child = confinement.spawn(&mut command).map_err(fail)?;
-        // The command holds the pipe's writing end: without it, the end of the output is seen.
+        // The command holds the pipe's writing end. Drop it so that the reader sees the end of the output.
         drop(command);
         let group = Group::led_by(&child).ok_or_else(|| fail(std::io::ErrorKind::NotFound.into()))?;
         let output = pipe::Receiver::from_owned_fd(output.into()).map_err(fail)?;
@@ -133,10 +131,7 @@ impl Terminals {
         Ok(CreatedTerminal { id, group })
     }
 
-    /// What tells its output when it is asked.
-    ///
-    /// # Errors
-    /// For an id that is none of the session's.
+    /// A handle to read the terminal's output later.
     pub fn output(&self, id: &str) -> Result<Output, RpcError> {
         let terminal = self.get(id)?;
         Ok(Output {
@@ -145,10 +140,7 @@ impl Terminals {
         })
     }
 
-    /// Becomes ready when it has exited.
-    ///
-    /// # Errors
-    /// For an id that is none of the session's.
+    /// Waits until the command has exited.
     pub fn exit(&self, id: &str) -> Result<impl Future<Output = TerminalExitStatus> + use<>, RpcError> {
         let mut exit = self.get(id)?.exit.clone();
         Ok(async move {
@@ -159,10 +151,7 @@ impl Terminals {
         })
     }
 
-    /// Ends its command: TERM, and KILL soon after for those who ignore it.
-    ///
-    /// # Errors
-    /// For an id that is none of the session's.
+    /// Ends the command with TERM, and soon after with KILL if it ignores TERM.
     pub fn kill(&self, id: &str) -> Result<(), RpcError> {
         let terminal = self.get(id)?;
         terminal.signal(Signal::SIGTERM);
@@ -176,10 +165,7 @@ impl Terminals {
         Ok(())
     }
 
-    /// Ends its command at once and forgets it.
-    ///
-    /// # Errors
-    /// For an id that is none of the session's.
+    /// Kills the command and removes the terminal.
     pub fn release(&mut self, id: &str) -> Result<(), RpcError> {
         self.live.remove(id).map(drop).ok_or_else(|| unknown(id))
     }
@@ -189,7 +175,7 @@ impl Terminals {
     }
 }
 
-/// The environment with the variables that the agent gives a command.
+/// The environment plus the agent's variables for the command.
 fn extended(
     environment: &BTreeMap<OsString, OsString>,
     request: &CreateTerminalRequest,
@@ -200,7 +186,7 @@ fn extended(
     let given = request.env.iter();
     environment
         .extend(given.map(|variable| (OsString::from(&variable.name), OsString::from(&variable.value))));
-    // The mark is not the agent's to change.
+    // The agent must not change the mark.
     environment.extend(mark);
     environment
 }
@@ -218,13 +204,14 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
-        // The watcher would have told it: from now on the group's number may be somebody else's.
+        // The aborted watcher can't report the exit. From now on another process may reuse the group's
+        // number.
         self.group.leader_is_gone();
         self.watcher.abort();
     }
 }
 
-/// Keeps the newest output until nobody can write any more, and tells when the command exits.
+/// Collects output until all writers are gone, and reports when the command exits.
 async fn watch_over(
     mut child: Child,
     group: Group,
@@ -290,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_of_both_streams_and_the_exit_are_told() {
+    async fn a_terminal_collects_both_streams_and_the_exit_code() {
         use agent_client_protocol::v1::schema::EnvVariable;
         let mut terminals = Terminals::default();
         let request = shell("echo $A; pwd; echo $RALPH_DISPATCH; echo err >&2; exit 3").env(vec![
@@ -308,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_terminals_environment_is_none_of_the_wall() {
+    async fn a_terminals_environment_does_not_reach_the_sandbox_wrapper() {
         use crate::sandbox::{Policy, Sandbox, SandboxMode, bubblewrap};
         use agent_client_protocol::v1::schema::EnvVariable;
         if bubblewrap().is_none() {
@@ -326,7 +313,7 @@ mod tests {
             ..Policy::default()
         };
         let confinement = Confinement::new(&sandbox, &policy, "a-terminals-environment").unwrap();
-        // The loader of whatever is started with them writes to the file.
+        // The loader of any program started with these variables writes to the file.
         let request = shell("echo $LD_DEBUG_OUTPUT").env(vec![
             EnvVariable::new("LD_DEBUG", "libs"),
             EnvVariable::new("LD_DEBUG_OUTPUT", file.display().to_string()),
@@ -370,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn killed_even_when_it_ignores_term() {
+    async fn a_command_that_ignores_term_is_killed() {
         let mut terminals = Terminals::default();
         let id = create(
             &mut terminals,
@@ -386,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn terminals_are_few() {
+    async fn a_session_has_a_limited_number_of_terminals() {
         let mut terminals = Terminals::default();
         for _ in 0..MOST_TERMINALS {
             create(&mut terminals, &shell("exec sleep 600"));

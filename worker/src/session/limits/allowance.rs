@@ -1,16 +1,17 @@
-//! What a session has used, and what it may use of its run's cost and tokens. The session tells the one, heartbeats bring the other;
-//! the session ends by itself when its share is used up, whether or not a coordinator can be reached.
+//! What a session has used, and its share of the run's cost and tokens. The session reports usage; heartbeats
+//! bring the share. A session ends itself when its share is used up, whether or not a coordinator can be
+//! reached.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ralph_shared::wire::{SessionLimit, Share, Usage};
 use tokio::sync::Notify;
 
-/// Usage and share of one session, of all its processes.
+/// Usage and share of one session, across all its processes.
 #[derive(Debug, Default)]
 pub struct Allowance {
     state: Mutex<State>,
-    /// Wakes who asks for more.
+    /// Wakes the task that requests a larger share.
     asks: Notify,
 }
 
@@ -18,12 +19,12 @@ pub struct Allowance {
 struct State {
     used: Usage,
     share: Share,
-    /// What was used when the share was given.
+    /// Usage when the share was granted.
     used_before: Usage,
 }
 
 impl Allowance {
-    /// Of a session that used nothing yet.
+    /// The allowance of a new session.
     pub fn new(share: Share) -> Self {
         Self {
             state: Mutex::new(State {
@@ -38,7 +39,7 @@ impl Allowance {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what the session used in all so far. A figure that falls stays as it was.
+    /// Sets the session's total usage. Figures never decrease.
     pub fn uses(&self, usage: Usage) {
         let mut state = self.state();
         let asked = state.needs_more();
@@ -48,13 +49,13 @@ impl Allowance {
         }
     }
 
-    /// What was used so far, and whether more is needed.
+    /// Current usage, and whether the session needs a larger share.
     pub fn used(&self) -> (Usage, bool) {
         let state = self.state();
         (state.used, state.needs_more())
     }
 
-    /// A coordinator lets the session use this in all. It never takes back what it gave.
+    /// Sets the session's total share. A grant never shrinks it.
     pub fn grant(&self, share: Share) {
         let mut state = self.state();
         let at_least = |before: Option<u64>, now: Option<u64>| Some(now?.max(before?));
@@ -68,12 +69,12 @@ impl Allowance {
         }
     }
 
-    /// The session is over: what it used stays known, and it asks for nothing any more.
+    /// Ends the session: its usage stays, and it requests no more.
     pub fn close(&self) {
         self.state().share = Share::default();
     }
 
-    /// The limit that is used up.
+    /// The exhausted limit, if any.
     pub fn reached(&self) -> Option<SessionLimit> {
         let State { used, share, .. } = *self.state();
         if share.microusd.is_some_and(|most| used.microusd() >= most) {
@@ -85,14 +86,14 @@ impl Allowance {
         }
     }
 
-    /// Waits until more is needed.
+    /// Waits until the session needs a larger share.
     pub async fn needs_more(&self) {
         self.asks.notified().await;
     }
 }
 
 impl State {
-    /// Whether half of what was left when the share was given is used.
+    /// Whether half of the amount left at the last grant is used.
     fn needs_more(&self) -> bool {
         let half = |share: Option<u64>, used: u64, before: u64| {
             share.is_some_and(|share| {
@@ -137,14 +138,14 @@ mod tests {
             microusd: Some(2_000_000),
             tokens: Some(200),
         });
-        // Half of what was left then: of 1.5 and of 190.
+        // Half of the rest at that time: of 1.5 and of 190.
         check(1.0, 10, false, None);
         check(1.25, 10, true, None);
         check(1.25, 200, true, Some(SessionLimit::Tokens));
-        // What falls is not less.
+        // A falling figure does not reduce usage.
         check(0.0, 0, true, Some(SessionLimit::Tokens));
         check(2.0, 200, true, Some(SessionLimit::Cost));
-        // What was given stays given.
+        // A grant cannot shrink the share.
         allowance.grant(Share {
             microusd: Some(1),
             tokens: None,
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_usage_and_a_jump_ends_the_session() {
+    fn invalid_costs_are_ignored_and_an_infinite_one_ends_the_session() {
         let allowance = Allowance::new(Share {
             microusd: Some(1_000),
             tokens: None,

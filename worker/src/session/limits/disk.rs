@@ -1,4 +1,5 @@
-//! Whether a session fills the disk: others work on it too, and its own report needs some of it.
+//! Detects a session that fills the disk. Other sessions use the disk too, and the session's own report needs
+//! space.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,19 +12,19 @@ use crate::disk::{deleted_open_bytes, free_bytes, used_since};
 /// How often the disk is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A session that isn't to blame is looked through again after so many times what that took: a disk that others filled may stay so.
+/// After a scan that clears the session, pause for this multiple of the scan's duration: a disk filled by
+/// others may stay full.
 const REST: u32 = 20;
-/// The longest such pause.
 const REST_MOST: Duration = Duration::from_secs(10);
 
-/// Looks at the disk until it is dropped.
+/// Watches the disk until it is dropped.
 pub struct Watcher {
     filled: watch::Receiver<bool>,
     task: JoinHandle<()>,
 }
 
 impl Watcher {
-    /// Becomes true once the session has filled the disk.
+    /// Receiver that becomes true once the session has filled the disk.
     pub fn filled(&self) -> watch::Receiver<bool> {
         self.filled.clone()
     }
@@ -35,16 +36,16 @@ impl Drop for Watcher {
     }
 }
 
-/// Becomes ready when the session has filled the disk; never when nobody looks.
+/// Waits until the session has filled the disk. Without a watcher, waits forever.
 pub async fn until_filled(filled: &mut watch::Receiver<bool>) {
     if filled.wait_for(|filled| *filled).await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Watches the disk of a session's folders, on which `reserve_bytes` have to stay free.
+/// Watches the disks of a session's folders, where `reserve_bytes` must stay free.
 pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
-    let (tell, filled) = watch::channel(false);
+    let (sender, filled) = watch::channel(false);
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let began = i64::try_from(began.as_secs()).unwrap_or(i64::MAX);
     let task = tokio::spawn(async move {
@@ -52,7 +53,7 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
         loop {
             tokio::time::sleep(pause).await;
             pause = CHECK_INTERVAL;
-            // They may lie on different disks.
+            // The folders may be on different disks.
             let free = folders.iter().filter_map(|folder| free_bytes(folder)).min();
             let free = free.unwrap_or(u64::MAX);
             if free >= reserve_bytes {
@@ -64,7 +65,7 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
                 written + deleted_open_bytes(&held)
             });
             if fills(free, held.await.unwrap_or(0), reserve_bytes) {
-                let _ = tell.send(true);
+                let _ = sender.send(true);
                 return;
             }
             pause = pause_after(looked.elapsed());
@@ -77,7 +78,8 @@ fn pause_after(took: Duration) -> Duration {
     (took * REST).clamp(CHECK_INTERVAL, REST_MOST)
 }
 
-/// Whether a session is to blame that so little is free: one that wrote little can't be, whatever lay there before.
+/// Whether the session is the cause of the low space. A session that wrote less than the reserve is not,
+/// whatever the folders held before.
 fn fills(free_bytes: u64, held_bytes: u64, reserve_bytes: u64) -> bool {
     free_bytes < reserve_bytes && held_bytes >= reserve_bytes
 }
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_holds_much_fills_the_disk() {
+    fn only_a_session_that_wrote_much_is_blamed_for_a_full_disk() {
         assert!(!fills(100, 1_000, 100));
         assert!(fills(99, 100, 100));
         assert!(!fills(0, 99, 100));
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_to_blame_is_looked_through_for_a_small_part_of_the_time() {
+    fn pauses_between_scans_grow_with_the_scan_time() {
         assert_eq!(pause_after(Duration::ZERO), CHECK_INTERVAL);
         assert_eq!(pause_after(Duration::from_millis(100)), Duration::from_secs(2));
         assert_eq!(pause_after(Duration::from_secs(60)), REST_MOST);

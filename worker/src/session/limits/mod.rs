@@ -1,4 +1,4 @@
-//! When a session has to end (SPEC 3.4): a decision on facts and the time.
+//! When a session must end (SPEC 3.4): a decision on facts and the time.
 
 pub(crate) mod allowance;
 pub(crate) mod disk;
@@ -11,49 +11,45 @@ use std::time::{Duration, Instant};
 
 use ralph_shared::wire::{SessionLimit, SessionLimits};
 
-/// Most that an agent may tell again of a session that it loads. It is read and forgotten. Bytes.
+/// Longest replay of a loaded session. It is read and forgotten. Bytes.
 pub const REPLAY_LIMIT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How many times the longest silence an agent may send nothing but chatter (usage, titles, echoes) before it counts
+/// How many times the longest silence an agent may send only chatter (usage, titles, echoes) before it counts
 /// as stalled.
 pub const STALL_FACTOR: u32 = 3;
 
-/// Longest time for which an agent may report its provider's refusals without progress. Most agents give up by themselves before.
+/// Longest time for which an agent may report its provider's refusals without progress. Most agents give up
+/// sooner.
 const LONGEST_REFUSALS: Duration = Duration::from_secs(75);
 
-/// For how long an agent may report its provider's refusals without progress: an eighth of the longest silence, with the default
-/// (ten minutes) 75 s, and no longer.
+/// Time for which an agent may report its provider's refusals without progress: an eighth of the longest
+/// silence (75 s with the default of ten minutes), at most `LONGEST_REFUSALS`.
 pub fn refusal_timeout(limits: &SessionLimits) -> Duration {
     LONGEST_REFUSALS.min(Duration::from_millis(limits.idle_ms) / 8)
 }
 
-/// What a session has done so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
-    /// When its process started.
     pub started: Instant,
-    /// When the agent last said something.
+    /// Time of the agent's last message.
     pub heard: Instant,
-    /// When it last said something that gets it on: text, a thought, a tool call's change, a plan, a request.
+    /// Time of its last progress: text, a thought, a change of a tool call, a plan, a request.
     pub progressed: Instant,
-    /// All that it sent. Bytes.
+    /// The agent's total output. Bytes.
     pub output_bytes: u64,
-    /// How many tools it called.
     pub tool_calls: u32,
     pub disk_filled: bool,
-    /// What of its share of the run's limits is used up.
+    /// The exhausted limit of its share of the run, if any.
     pub used_up: Option<SessionLimit>,
 }
 
-/// What to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing, but ask again at this time at the latest.
+    /// Continue, and ask again at this time at the latest.
     Go {
-        /// When the next limit is reached unless something happens.
+        /// When the next limit is reached if nothing happens.
         until: Instant,
     },
-    /// End it for this reason.
     End(SessionLimit),
 }
 

@@ -1,28 +1,27 @@
-//! What a session costs whose agent doesn't tell: by its tokens and its model's price, or estimated from the texts that it read and wrote.
+//! Cost of a session whose agent doesn't report it: from its tokens and its model's price, or estimated from
+//! the texts it read and wrote.
 
 use ralph_shared::agents::prices::{GUESSED, Price, Prices};
 use ralph_shared::wire::{Basis, Usage};
 
-/// Bytes of a token, about.
 const BYTES_OF_TOKEN: u64 = 4;
 
-/// How a session is paid.
+/// How a session is paid for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tariff {
-    /// Prices that go before the built-in ones.
+    /// Prices that take precedence over the built-in ones.
     pub prices: Prices,
-    /// Names of the model that was chosen, for an agent that doesn't say which one it works with.
+    /// Names of the chosen model, for an agent that doesn't report its model.
     pub models: Vec<String>,
-    /// Nothing is paid by use.
+    /// A subscription: nothing is paid per use.
     pub subscription: bool,
 }
 
-/// Bytes that a session read and wrote, as far as they were seen.
+/// Bytes read and written by a session, as far as Ralph sees them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// Prompts.
     pub read: u64,
-    /// Messages, thoughts and calls of tools.
+    /// Messages, thoughts and tool calls.
     pub wrote: u64,
 }
 
@@ -38,43 +37,43 @@ impl Tariff {
         }
     }
 
-    /// Whether it is known what a model costs.
+    /// Whether the price of a model is known.
     #[must_use]
     pub fn has_price(&self, model: Option<&str>) -> bool {
         self.price(model).is_some()
     }
 
-    /// What was used with its cost. A cost of nothing for something counts as not told.
+    /// Adds the cost to reported usage. A zero cost beside other usage counts as unreported.
     #[must_use]
-    pub fn with_cost(&self, told: Usage, texts: Texts, model: Option<&str>) -> Usage {
+    pub fn with_cost(&self, reported: Usage, texts: Texts, model: Option<&str>) -> Usage {
         let with = |cost_usd, basis| Usage {
             cost_usd,
             basis,
-            ..told
+            ..reported
         };
         if self.subscription {
             return with(None, Some(Basis::Subscription));
         }
-        if let Some(usd) = told.cost_usd.filter(|usd| *usd > 0.0) {
+        if let Some(usd) = reported.cost_usd.filter(|usd| *usd > 0.0) {
             return with(Some(usd), Some(Basis::Known));
         }
-        if told.tokens() == 0 && texts == Texts::default() {
+        if reported.tokens() == 0 && texts == Texts::default() {
             return with(None, None);
         }
         let price = self.price(model);
         let written = texts.wrote / BYTES_OF_TOKEN;
-        let read = match told.context_tokens {
-            Some(tokens) => tokens.saturating_sub(told.output_tokens.unwrap_or(written)),
+        let read = match reported.context_tokens {
+            Some(tokens) => tokens.saturating_sub(reported.output_tokens.unwrap_or(written)),
             None => texts.read / BYTES_OF_TOKEN,
         };
-        let basis = match (price, told.input_tokens, told.output_tokens) {
+        let basis = match (price, reported.input_tokens, reported.output_tokens) {
             (Some(_), Some(_), Some(_)) => Basis::Known,
             _ => Basis::Estimated,
         };
         let counted = Usage {
-            input_tokens: told.input_tokens.or(Some(read)),
-            output_tokens: told.output_tokens.or(Some(written)),
-            ..told
+            input_tokens: reported.input_tokens.or(Some(read)),
+            output_tokens: reported.output_tokens.or(Some(written)),
+            ..reported
         };
         with(Some(price.unwrap_or(GUESSED).of(&counted)), Some(basis))
     }
@@ -99,18 +98,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_goes_before_what_is_computed_and_that_before_an_estimate() {
+    fn a_reported_cost_beats_a_computed_one_and_that_an_estimated_one() {
         let texts = Texts {
             read: 4_000_000,
             wrote: 400_000,
         };
-        let check = |told: Usage, texts, model, cost_usd: Option<f64>, basis| {
-            let priced = tariff().with_cost(told, texts, model);
+        let check = |reported: Usage, texts, model, cost_usd: Option<f64>, basis| {
+            let priced = tariff().with_cost(reported, texts, model);
             let close = match (priced.cost_usd, cost_usd) {
                 (Some(one), Some(other)) => (one - other).abs() < 1e-9,
                 (one, other) => one == other,
             };
-            assert!(close && priced.basis == basis, "{told:?} {model:?}: {priced:?}");
+            assert!(close && priced.basis == basis, "{reported:?} {model:?}: {priced:?}");
         };
         let tokens = |input, output| Usage {
             input_tokens: input,
@@ -120,13 +119,13 @@ mod tests {
         let known = Some(Basis::Known);
         let estimated = Some(Basis::Estimated);
         let none = Usage::default();
-        let told = Usage {
+        let reported = Usage {
             cost_usd: Some(0.5),
             ..tokens(Some(1_000_000), Some(1))
         };
-        check(told, texts, Some("big-2"), Some(0.5), known);
-        check(told, texts, Some("other"), Some(0.5), known);
-        // Nothing for something is no cost.
+        check(reported, texts, Some("big-2"), Some(0.5), known);
+        check(reported, texts, Some("other"), Some(0.5), known);
+        // A zero cost beside usage counts as unreported.
         let nothing = Usage {
             cost_usd: Some(0.0),
             ..tokens(Some(2_000_000), Some(100_000))
@@ -146,7 +145,7 @@ mod tests {
             ..none
         };
         check(context, texts, Some("big"), Some(4.0), estimated);
-        // A model without a price.
+        // A model of unknown price.
         check(none, texts, Some("other"), Some(4.5), estimated);
         let counted = tokens(Some(1_000_000), Some(1_000_000));
         check(counted, texts, Some("other"), Some(18.0), estimated);
@@ -156,8 +155,8 @@ mod tests {
             subscription: true,
             ..tariff()
         };
-        let priced = subscription.with_cost(told, texts, Some("big"));
+        let priced = subscription.with_cost(reported, texts, Some("big"));
         assert_eq!((priced.cost_usd, priced.basis), (None, Some(Basis::Subscription)));
-        assert_eq!(priced.input_tokens, told.input_tokens);
+        assert_eq!(priced.input_tokens, reported.input_tokens);
     }
 }

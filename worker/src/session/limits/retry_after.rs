@@ -1,5 +1,5 @@
-//! For how long a provider that refuses an account asks to be left alone, as its agent passes that on: as a header, as a field of
-//! JSON, or in words.
+//! How long a refusing provider asks to wait, as its agent passes that on: as a header, as a JSON field, or
+//! in words.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use regex::{Captures, Regex};
 
-/// A number with a unit, and further ones behind it: `20s`, `1m30s`, `2 hours and 5 minutes`.
+/// A number with a unit, optionally followed by others: `20s`, `1m30s`, `2 hours and 5 minutes`.
 const SPAN: &str = r"(?:\d+(?:\.\d+)?\s*(?:ms|milli|s|m|h|d)[a-z]*[,\s]*(?:and\s+)?)+";
 
-/// Forms, each with what its first group is. The first that is found counts.
+/// Patterns, each with the meaning of its first group. The first match counts.
 static FORMS: LazyLock<Vec<(Regex, Form)>> = LazyLock::new(|| {
     let form = |pattern: String, form| {
         Regex::new(&format!("(?i){pattern}"))
@@ -46,7 +46,7 @@ enum Form {
     Clock,
 }
 
-/// How much longer the text asks to wait, if it does; `now` is in the zone of whoever wrote it, where it names none.
+/// The wait that the text asks for, if any. Times without a zone are in the zone of `now`.
 pub fn of(text: &str, now: &Zoned) -> Option<Duration> {
     let wait = FORMS.iter().find_map(|(regex, form)| {
         let found = regex.captures(text)?;
@@ -99,7 +99,7 @@ fn span(text: &str) -> Option<SignedDuration> {
     seconds(parts.sum())
 }
 
-/// Until the next time that a clock shows this: `3pm`, `15:30`. A number alone is none.
+/// Time until the next occurrence of a clock time: `3pm`, `15:30`. A number alone is none.
 fn clock(text: &str, zone: Option<&str>, now: &Zoned) -> Option<SignedDuration> {
     let lower = text.to_lowercase();
     let is_half = lower.ends_with('m');

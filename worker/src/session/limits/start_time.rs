@@ -1,4 +1,4 @@
-//! How long an agent may take from its start to a session that is ready for its prompt.
+//! How long an agent may take from its start until its session is ready for a prompt.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -8,26 +8,22 @@ use crate::session::conversation::Conversation;
 use crate::session::protocol::introduction::Introduction;
 use crate::session::spec::{AgentCommand, START_LIMIT, SessionSpec};
 
-/// How many times its limit an agent may take for its first start: it may have to fetch or unpack itself, and begins anew when
-/// that is cut short.
+/// Factor on the start limit for an agent's first start: it may have to download or unpack itself, and would
+/// begin anew if interrupted.
 const FIRST_START: u32 = 3;
 
-/// Command lines that got as far as a session since this program began.
+/// Command lines that opened a session since this process began.
 static STARTED: Mutex<BTreeSet<Vec<String>>> = Mutex::new(BTreeSet::new());
 
-/// The start of one agent.
 pub(in crate::session) struct Start<'a> {
     agent: &'a AgentCommand,
-    /// Whether this program has not seen it start yet.
+    /// Whether this process has not seen the agent start before.
     first: bool,
-    /// How long it may take.
     pub limit: Duration,
-    /// When it has to be ready.
     pub until: Instant,
 }
 
 impl<'a> Start<'a> {
-    /// The start of a session's agent.
     pub fn of(spec: &'a SessionSpec, conversation: &Conversation<'_>) -> Self {
         let agent = &spec.agent;
         let first = !started(|started| started.contains(&agent.argv));
@@ -41,12 +37,13 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// The agent is ready: from now on its starts are not its first.
+    /// Records a successful start: later starts get the normal limit.
     pub fn succeeded(&self) {
         started(|started| started.insert(self.agent.argv.clone()));
     }
 
-    /// Why an agent was ended that did not answer this method in time: how far it came, and what gives it more time.
+    /// The message for an agent that did not answer this method in time: how far it came, and how to give it
+    /// more time.
     pub fn too_slow(&self, method: &str, introduction: &Introduction) -> String {
         let Self { agent, limit, .. } = self;
         let mut hint = "";
@@ -82,7 +79,7 @@ mod tests {
     use crate::session::protocol::introduction::SessionOffer;
 
     #[test]
-    fn a_slow_start_is_told_with_how_far_it_came_and_what_to_change() {
+    fn a_slow_start_names_how_far_it_came_and_what_to_change() {
         let check = |introduction: &Introduction, first: bool, expected: &[&str]| {
             let agent = AgentCommand {
                 name: "slow".to_owned(),

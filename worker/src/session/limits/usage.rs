@@ -1,4 +1,4 @@
-//! What a session used, from wherever an agent puts it. What nobody says stays unknown, which is not zero.
+//! Usage of a session, from wherever an agent reports it. Unreported figures stay unknown, which is not zero.
 
 use ralph_shared::agents::prices::usd_text;
 use ralph_shared::wire::Usage;
@@ -6,33 +6,34 @@ use serde_json::Value;
 
 use crate::session::limits::price::Texts;
 
-/// How deep numbers are looked for.
+/// How deep in a response to search for numbers.
 const DEPTH: usize = 4;
 
-/// What a session used so far, by all its processes and turns.
+/// Usage of a session so far, across all its processes and turns.
 ///
-/// The protocol wants sums over all turns, yet some agents count their tokens from zero in each, and a second process may
-/// go on counting where the first one ended, or not. In doubt money is rather counted twice than left out.
+/// The protocol specifies sums over all turns, but some agents count each turn's tokens from zero. A second
+/// process may or may not continue the first one's counts. In doubt money is counted twice rather than left
+/// out.
 #[derive(Debug, Default)]
 pub struct Meter {
-    /// What the processes before this one used.
+    /// Usage of earlier processes.
     before: Usage,
     tokens: Tokens,
-    /// The most tokens that the process had in its context since it was prompted.
+    /// The most tokens in the process's context since its prompt.
     context: Option<u64>,
-    /// The cost by the session's updates.
+    /// Cost reported in session updates.
     updated: Cost,
-    /// The cost by the answers to prompts.
+    /// Cost reported in responses to prompts.
     answered: Cost,
-    /// Whether this process was given a prompt.
+    /// Whether this process got a prompt.
     prompted: bool,
-    /// What was read and written, by all processes.
+    /// Bytes read and written by all processes.
     texts: Texts,
 }
 
 impl Meter {
-    /// A further process takes up the session.
-    pub fn process_begins(&mut self) {
+    /// Starts counting for another process of the session.
+    pub fn begin_process(&mut self) {
         *self = Self {
             before: self.total(),
             texts: self.texts,
@@ -40,31 +41,30 @@ impl Meter {
         };
     }
 
-    /// The process is given a prompt: what it tells from here on, it used.
+    /// Records a prompt: usage reported from here on is this process's own.
     pub fn prompted(&mut self, prompt: &str) {
         self.prompted = true;
         self.texts.read += prompt.len() as u64;
     }
 
-    /// The process wrote something that its model made.
+    /// Records model output of the process.
     pub fn wrote(&mut self, bytes: usize) {
         self.texts.wrote += bytes as u64;
     }
 
-    /// Lengths of what was read and written.
     pub fn texts(&self) -> Texts {
         self.texts
     }
 
-    /// Takes the tokens that an update says to be in the context. What was there before the prompt, another process used.
+    /// Takes the context tokens of an update. Tokens before the prompt belong to an earlier process.
     pub fn context(&mut self, tokens: u64) {
         if self.prompted && tokens <= MOST_TOKENS {
             self.context = self.context.max(Some(tokens));
         }
     }
 
-    /// Takes the cost that an update tells. What a process that took up a session tells before it is prompted, it took
-    /// over.
+    /// Takes the cost of an update. A resumed process that reports a cost before its prompt reports the
+    /// earlier process's cost.
     pub fn update(&mut self, cost_usd: f64) {
         if self.before.cost_usd.is_some() && !self.prompted {
             self.continue_from(cost_usd);
@@ -73,7 +73,7 @@ impl Meter {
         }
     }
 
-    /// The process counts on from this cost of the session.
+    /// Sets the session's cost from which the process continues counting.
     pub fn continue_from(&mut self, cost_usd: f64) {
         self.before.cost_usd = self.before.cost_usd.map(|before| before.max(cost_usd));
         self.updated = Cost {
@@ -101,7 +101,6 @@ impl Meter {
         }
     }
 
-    /// All that was used, as far as it was told.
     pub fn total(&self) -> Usage {
         let [input, output, cached, cache_write] = self.tokens.used();
         let cost = match (self.updated.used(), self.answered.used()) {
@@ -120,20 +119,20 @@ impl Meter {
     }
 }
 
-/// Tokens read, written, read from a cache and written into one, by the answers of one process.
+/// Tokens read, written, read from a cache and written to one, from the responses of one process.
 #[derive(Debug, Default)]
 struct Tokens {
     sum: [Option<u64>; 4],
     most: [Option<u64>; 4],
     newest: [Option<u64>; 4],
-    /// Whether each turn counts from zero: a figure fell.
+    /// Whether each turn counts from zero, because a figure fell.
     anew: bool,
 }
 
 impl Tokens {
     fn update(&mut self, counts: [Option<u64>; 4]) {
         for (at, count) in counts.into_iter().enumerate() {
-            // A turn that was given up may tell zeros.
+            // An aborted turn may report zeros.
             let fell = |newest| count.is_some_and(|count| 0 < count && count < newest);
             self.anew |= self.newest[at].is_some_and(fell);
             self.sum[at] = both(self.sum[at], count, u64::saturating_add);
@@ -147,12 +146,12 @@ impl Tokens {
     }
 }
 
-/// A cost that one process tells as a running sum. US dollars.
+/// A cost that one process reports as a running sum. US dollars.
 #[derive(Debug, Default)]
 struct Cost {
-    /// What was used before the sum began anew.
+    /// Cost before the sum restarted.
     settled: f64,
-    /// What the sum held before anything of it was used.
+    /// The sum before the process used anything.
     base: f64,
     newest: Option<f64>,
 }
@@ -171,7 +170,7 @@ impl Cost {
     }
 }
 
-/// Both together; what is not known is nothing.
+/// Combines two figures. An unknown one counts as nothing.
 fn both<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(add(one, other)),
@@ -179,7 +178,7 @@ fn both<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Opt
     }
 }
 
-/// Reads the usage in a response to a prompt: `usage`, and what agents put into `_meta` instead.
+/// Reads usage from a response to a prompt: from `usage`, and from `_meta`, where some agents put it.
 pub fn of_response(answer: &Value) -> Usage {
     let mut usage = Usage::default();
     for place in ["_meta", "usage"] {
@@ -190,7 +189,7 @@ pub fn of_response(answer: &Value) -> Usage {
     usage
 }
 
-/// The newer figures win, where there are any.
+/// Newer figures replace older ones.
 fn merge(usage: &mut Usage, newer: Usage) {
     usage.input_tokens = newer.input_tokens.or(usage.input_tokens);
     usage.output_tokens = newer.output_tokens.or(usage.output_tokens);
@@ -199,19 +198,19 @@ fn merge(usage: &mut Usage, newer: Usage) {
     usage.cost_usd = newer.cost_usd.or(usage.cost_usd);
 }
 
-/// More tokens than a session reads or writes in days: an agent that tells more tells nonsense, which counts as not told.
+/// More tokens than a session reads or writes in days. A larger figure is nonsense and counts as unreported.
 const MOST_TOKENS: u64 = 1_000_000_000;
 
-/// More than a session can cost; bounded, so that an agent's nonsense can't overflow sums.
+/// More than a session can cost. The bound keeps nonsense from overflowing sums.
 const MOST_USD: f64 = 1e9;
 
-/// A cost, if it is one and in US dollars.
+/// A cost if it is valid and in US dollars.
 pub fn dollars(amount: f64, currency: &str) -> Option<f64> {
     (amount.is_finite() && amount >= 0.0 && currency.eq_ignore_ascii_case("usd"))
         .then_some(amount.min(MOST_USD))
 }
 
-/// In words for the transcript.
+/// Text for the transcript.
 pub fn words(usage: &Usage) -> String {
     let tokens = |count: Option<u64>, what| count.map(|count| format!("{count} tokens {what}"));
     [
@@ -279,7 +278,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn figures_are_found_where_agents_put_them() {
+    fn usage_is_read_from_usage_and_meta_fields() {
         let check = |answer: Value, input, output, cached, cost| {
             let expected = Usage {
                 input_tokens: input,
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_turns_are_added_where_each_begins_at_zero() {
+    fn tokens_are_summed_if_turns_count_from_zero() {
         let check = |turns: &[(u64, u64)], input, output| {
             let mut meter = Meter::default();
             for (input, output) in turns {
@@ -339,9 +338,9 @@ mod tests {
             assert_eq!(got, expected, "{turns:?}");
         };
         check(&[(100, 10)], 100, 10);
-        // Sums over all turns.
+        // Running sums over all turns.
         check(&[(100, 10), (120, 15), (120, 15)], 120, 15);
-        // Each turn for itself.
+        // Each turn counts for itself.
         check(&[(100, 10), (20, 5)], 120, 15);
         check(&[(100, 10), (150, 4), (200, 20)], 450, 34);
         check(&[(100, 10), (0, 0)], 100, 10);
@@ -349,20 +348,20 @@ mod tests {
 
     #[test]
     fn cost_of_two_processes_is_never_too_low() {
-        use Told::*;
-        enum Told {
+        use CostEvent::*;
+        enum CostEvent {
             Update(f64),
             Prompt,
             Process,
             Again(f64),
         }
-        let check = |told: &[Told], expected: f64| {
+        let check = |events: &[CostEvent], expected: f64| {
             let mut meter = Meter::default();
-            for told in told {
-                match told {
+            for event in events {
+                match event {
                     Update(cost) => meter.update(*cost),
                     Prompt => meter.prompted(""),
-                    Process => meter.process_begins(),
+                    Process => meter.begin_process(),
                     Again(cost) => {
                         meter.continue_from(*cost);
                         meter.discard_replayed();
@@ -374,17 +373,17 @@ mod tests {
         check(&[Update(0.0), Prompt, Update(0.25), Update(0.5)], 0.5);
         check(&[Prompt, Update(0.5), Update(0.25)], 0.75);
         let first = || [Prompt, Update(0.5), Process];
-        let and = |more: Vec<Told>| first().into_iter().chain(more).collect::<Vec<_>>();
+        let and = |more: Vec<CostEvent>| first().into_iter().chain(more).collect::<Vec<_>>();
         check(&and(vec![]), 0.5);
-        // From zero, at once beyond what the first used.
+        // Counts from zero, and at once beyond the first process's cost.
         check(&and(vec![Prompt, Update(0.25), Update(0.75)]), 1.25);
         check(&and(vec![Prompt, Update(0.75)]), 1.25);
         check(&and(vec![Update(0.0), Prompt, Update(0.75)]), 1.25);
-        // Counting on, also from what the first could not tell any more.
+        // Continues the count, including cost that the first process could not report.
         check(&and(vec![Update(0.5), Prompt, Update(0.75)]), 0.75);
         check(&and(vec![Update(0.625), Prompt, Update(0.75)]), 0.75);
         check(&and(vec![Update(0.625)]), 0.625);
-        // A history that says what was used then.
+        // A replayed history that reports its cost.
         check(&and(vec![Again(0.5), Prompt, Update(0.75)]), 1.25);
     }
 

@@ -1,4 +1,5 @@
-//! The agent's process: its own process group, a cleaned environment, pipes, and the end of its standard error, redacted.
+//! The agent's process: its process group, a cleaned environment, pipes, and the redacted end of its standard
+//! error.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,18 +27,18 @@ use crate::tools::{self, Surroundings, Tools};
 /// How much of the agent's standard error is kept. Bytes.
 pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
 
-/// Longest wait for the end of standard error once the agent is gone.
+/// Longest wait for the end of standard error after the agent's exit.
 const STDERR_WAIT: Duration = Duration::from_millis(200);
 
-/// A running agent. Dropped, it takes every process of its session along.
+/// A running agent. Dropping it kills every process of its session.
 pub struct Agent {
     child: Child,
-    /// Its process group; `None` when it was gone at once.
+    /// Its process group. `None` if the process exited at once.
     group: Option<Group>,
-    /// Whether a wall's program leads the group.
+    /// Whether the sandbox's wrapper program leads the group.
     wrapped: bool,
     mark: String,
-    /// The process groups of the session: the agent's, its terminals'.
+    /// The session's process groups: the agent's and its terminals'.
     groups: Vec<Group>,
     exit: Option<ExitStatus>,
     stderr: Arc<Mutex<RedactedTail>>,
@@ -45,11 +46,8 @@ pub struct Agent {
     cleaned: bool,
 }
 
-/// The ends of its pipes.
 pub struct Pipes {
-    /// Where the agent reads.
     pub stdin: pipe::Sender,
-    /// Where it writes.
     pub stdout: ChildStdout,
 }
 
@@ -57,8 +55,8 @@ impl Agent {
     /// Starts the agent.
     ///
     /// # Errors
-    /// How the session ended before it began: a command that can't be run is a failed start (SPEC 7.3), a
-    /// missing working directory one of the workspace.
+    /// Returns how the session ended. A command that can't run is a failed start (SPEC 7.3); a missing
+    /// working directory is a workspace error.
     pub fn start(
         spec: &SessionSpec,
         environment: BTreeMap<OsString, OsString>,
@@ -105,7 +103,7 @@ impl Agent {
         Ok((agent, Pipes { stdin, stdout }))
     }
 
-    /// Waits for the process; its future can be dropped and asked for again.
+    /// Waits for the process to exit. The future can be dropped and created again.
     pub async fn exited(&mut self) -> Option<ExitStatus> {
         if self.exit.is_none() {
             self.exit = self.child.wait().await.ok();
@@ -116,53 +114,53 @@ impl Agent {
         self.exit
     }
 
-    /// How it exited, if it did.
+    /// Exit status, if the process exited.
     pub fn exit(&self) -> Option<ExitStatus> {
         self.exit
     }
 
-    /// Sends a signal to the agent's process group, unless the agent is gone.
+    /// Sends a signal to the agent's process group unless the agent exited.
     pub fn signal(&self, signal: Signal) {
         if let Some(group) = &self.group {
             group.signal(signal, self.wrapped);
         }
     }
 
-    /// Names a further process group of the session.
-    pub fn owns_group(&mut self, group: Group) {
+    /// Adds a process group to the session.
+    pub fn add_group(&mut self, group: Group) {
         self.groups.push(group);
     }
 
-    /// Kills whatever is left of the session, and gives the end of its standard error.
+    /// Kills all processes of the session. Returns their number and the end of standard error.
     pub async fn clean_up(mut self) -> (usize, String) {
         self.signal(Signal::SIGKILL);
-        // One that hangs in the kernel, or that another user runs, must not hold its slot for ever.
+        // A process that hangs in the kernel or that another user runs must not hold its slot forever.
         if tokio::time::timeout(leftovers::GONE_LIMIT, self.exited())
             .await
             .is_err()
         {
-            tracing::warn!(mark = self.mark, "an agent was killed and doesn't go");
+            tracing::warn!(mark = self.mark, "a killed agent does not exit");
         }
         let (mark, groups) = (self.mark.clone(), self.groups.clone());
         let killed = tokio::task::spawn_blocking(move || leftovers::kill_marked(&mark, &groups)).await;
         self.cleaned = killed.is_ok();
-        self.hear_out().await;
+        self.drain_stderr().await;
         (killed.unwrap_or(0), self.stderr_tail())
     }
 
-    /// Waits, for a bounded time, until standard error was read to its end.
-    pub async fn hear_out(&mut self) {
+    /// Waits for a bounded time until standard error is read to its end.
+    pub async fn drain_stderr(&mut self) {
         if !self.stderr_reader.is_finished() {
             let _ = tokio::time::timeout(STDERR_WAIT, &mut self.stderr_reader).await;
         }
     }
 
-    /// The last lines on standard error so far.
+    /// The end of standard error so far.
     pub fn stderr_tail(&self) -> String {
         plain(&self.stderr.lock().unwrap_or_else(PoisonError::into_inner).text()).into_owned()
     }
 
-    /// What it wrote on standard error since then, as far as it is kept.
+    /// Standard error since this time, as far as it is stored.
     pub fn stderr_since(&self, since: Instant) -> String {
         let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         plain(&stderr.text_since(since)).into_owned()
@@ -188,7 +186,7 @@ fn spawn(
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     confinement.spawn(&mut command).map_err(|error| {
-        // The worker's trouble, not the agent's: it is tried again after a pause.
+        // The worker's machine is at fault, not the agent: the start is repeated after a pause.
         if is_short_of(&error) {
             let message = format!("the agent can't be started now: {error}");
             return Ended::Workspace { message, away: true };
@@ -231,7 +229,7 @@ fn not_found(spec: &SessionSpec, cause: &str) -> Ended {
     }
 }
 
-/// Exit code and signal in words.
+/// Exit code or signal in words.
 pub fn exit_words(exit: ExitStatus) -> String {
     match (
         exit.code(),
@@ -243,11 +241,8 @@ pub fn exit_words(exit: ExitStatus) -> String {
     }
 }
 
-/// The whole environment of an agent: what setup and gates have as well, with what describes the work and what only this agent gets.
-/// The broker's and the database's credentials never reach it (DESIGN 5).
-///
-/// # Errors
-/// When the proxy's name has no address.
+/// The complete environment of an agent: the environment of setup and gates, variables about the work, and
+/// this agent's own variables. It never contains the broker's or the database's credentials (DESIGN 5).
 pub async fn environment(spec: &SessionSpec, tools: &Tools) -> std::io::Result<BTreeMap<OsString, OsString>> {
     let around = Surroundings {
         session_folder: spec.session_folder.as_deref(),
@@ -270,12 +265,12 @@ pub async fn environment(spec: &SessionSpec, tools: &Tools) -> std::io::Result<B
 
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// From now on no agent is started: the worker leaves at once, and what one that is killed would resume has nobody.
+/// Prevents further starts of agents: the worker exits at once, so nobody could run a retry.
 pub fn start_no_more() {
     LEAVING.store(true, Ordering::Relaxed);
 }
 
-/// Whether the machine has too little of something now: files, processes, memory.
+/// Whether the machine is out of files, processes, memory or disk now.
 pub fn is_short_of(error: &std::io::Error) -> bool {
     matches!(
         error.raw_os_error(),

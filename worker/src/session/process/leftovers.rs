@@ -1,7 +1,8 @@
-//! Processes that outlive their session. Every process of a session inherits [`MARK`]; those that left the agent's process
-//! group, its session and its tree are found by it in `/proc`, and those that shed it too by their control group, where this
-//! machine has them for us, and by the [`ProcessTag`], which nobody in a sandbox sheds. A restarted worker ends what its earlier instance
-//! left in the same way (DESIGN 2).
+//! Processes that outlive their session. Every process of a session inherits [`MARK`]. Processes that left
+//! the agent's process group, session and tree are found by this mark in `/proc`. Processes that removed the
+//! mark are found by their control group, where this machine allows one, and by the [`ProcessTag`], which no
+//! sandboxed process can remove. A restarted worker ends the processes of its earlier instance in the same
+//! way (DESIGN 2).
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,23 +18,23 @@ use crate::sandbox::{Cgroup, ProcessTag};
 /// The variable that marks the processes of a session with its dispatch's id.
 pub const MARK: &str = "RALPH_DISPATCH";
 
-/// Longest time for killed processes to be gone.
+/// Longest wait for killed processes to exit.
 pub(in crate::session) const GONE_LIMIT: Duration = Duration::from_secs(5);
 
 const GONE_POLL: Duration = Duration::from_millis(2);
 
-/// A process group of a session. Once nobody is left in it its number may become somebody else's, so from the moment at
-/// which its leader is gone only those count as members that were there before.
+/// A process group of a session. After its last member exits, another process may reuse its number. Once the
+/// leader is gone, only processes started before count as members.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Its number, which is its leader's.
+    /// The leader's process id.
     pub id: i32,
-    /// When its leader was seen to be gone. Clock ticks since boot.
+    /// When the leader was seen to be gone. Clock ticks since boot.
     ended: Arc<OnceLock<u64>>,
 }
 
 impl Group {
-    /// The group that a process leads which was just started; `None` when it is gone already.
+    /// The group of a process that was just started as its leader. `None` if the process exited already.
     pub fn led_by(child: &Child) -> Option<Self> {
         let id = i32::try_from(child.id()?).ok()?;
         Some(Self {
@@ -42,15 +43,16 @@ impl Group {
         })
     }
 
-    /// Notes that its leader was waited for.
+    /// Records that the leader was waited for.
     pub fn leader_is_gone(&self) {
         self.ended.get_or_init(ticks);
     }
 
-    /// Sends a signal to its members, while its leader was not waited for: after that the number could be somebody else's.
+    /// Sends a signal to the group's members. Does nothing after the leader was waited for, because the
+    /// number may be reused.
     ///
-    /// Where a wall's program leads the group it is left out: it would die of the signal at once, and what is inside would
-    /// be left without a grace.
+    /// The sandbox's wrapper program gets only KILL. Another signal would end it at once, and the processes
+    /// inside would get no grace.
     pub fn signal(&self, signal: Signal, wrapped: bool) {
         if self.ended.get().is_some() {
             return;
@@ -76,27 +78,28 @@ fn ticks() -> u64 {
     in_ticks(&fs::read_to_string("/proc/uptime").unwrap_or_default())
 }
 
-/// The first number of `/proc/uptime`, seconds with two decimals. Every architecture that Linux runs on shows 100 ticks a second.
+/// The first number of `/proc/uptime`: seconds with two decimals. Linux reports 100 ticks a second on every
+/// architecture.
 fn in_ticks(uptime: &str) -> u64 {
     let seconds: f64 = uptime
         .split_whitespace()
         .next()
         .and_then(|seconds| seconds.parse().ok())
         .unwrap_or_default();
-    // Cut off instead of rounded, some values would be a tick too early.
+    // Truncation would make some values one tick too early.
     (seconds * 100.0).round() as u64
 }
 
-/// Kills every process that a dispatch left on this machine, waits until they are gone (for a bounded time), and
-/// gives how many there were. Blocks for a few milliseconds.
+/// Kills every process of a dispatch on this machine and waits for a bounded time until they are gone.
+/// Returns their number. Blocks for a few milliseconds.
 pub fn kill_leftovers(dispatch_mark: &str) -> usize {
     kill_marked(dispatch_mark, &[])
 }
 
-/// As [`kill_leftovers`], and the members of process groups that were made for it.
+/// Like [`kill_leftovers`], and kills the members of the given process groups.
 pub(in crate::session) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> usize {
     let mark = format!("{MARK}={dispatch_mark}");
-    let spared = own_line();
+    let spared = own_ancestry();
     let (tag, cgroup) = (ProcessTag::of(dispatch_mark), Cgroup::of(dispatch_mark));
     let until = Instant::now() + GONE_LIMIT;
     let mut seen = HashSet::new();
@@ -106,16 +109,16 @@ pub(in crate::session) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> 
             members.contains(&process.pid)
                 || groups.iter().any(|group| group.holds(process))
                 || process.is_marked(mark.as_bytes())
-                || tag.is_on(process.pid)
+                || tag.is_set_on(process.pid)
         };
         let found = find(is_its_own, &spared);
-        // Looked at before: what is killed is counted.
+        // Counted before the control group is killed.
         cgroup.kill();
         for process in &found {
             process.kill();
             seen.insert((process.pid, process.started));
         }
-        // A member that is found no more may have started another one before it went.
+        // A member that disappeared may have started another process first.
         let is_over = found.is_empty() && cgroup.members().is_subset(&members);
         if is_over || Instant::now() >= until {
             return seen.len();
@@ -130,7 +133,7 @@ struct Process {
     pid: i32,
     parent: i32,
     group: i32,
-    /// Start time in clock ticks since boot: with the pid it names one process for ever.
+    /// Start time in clock ticks since boot. Together with the pid it identifies a process forever.
     started: u64,
     dead: bool,
 }
@@ -153,7 +156,7 @@ impl Process {
     }
 }
 
-/// `/proc/PID/stat`: the command's name stands in parentheses and may hold anything.
+/// Parses `/proc/PID/stat`. The command's name is in parentheses and may contain anything.
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     Some(Process {
@@ -175,8 +178,8 @@ fn processes() -> Vec<Process> {
         .collect()
 }
 
-/// This process and those above it, which are never killed, whatever marks they carry.
-fn own_line() -> HashSet<i32> {
+/// This process and its ancestors. They are never killed, whatever marks they carry.
+fn own_ancestry() -> HashSet<i32> {
     let mut line = HashSet::new();
     let mut pid = i32::try_from(std::process::id()).unwrap_or(0);
     while pid > 0 && line.insert(pid) {
@@ -185,7 +188,7 @@ fn own_line() -> HashSet<i32> {
     line
 }
 
-/// What belongs to the session, and everything below that.
+/// Processes of the session and all their descendants.
 fn find(is_its_own: impl Fn(&Process) -> bool, spared: &HashSet<i32>) -> Vec<Process> {
     let all: Vec<Process> = processes()
         .into_iter()
@@ -217,7 +220,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn names_with_parentheses_are_read() {
+    fn command_names_with_parentheses_are_parsed() {
         let stat = "7 (a) S 1 (b)) S 3 4 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0";
         assert_eq!(
             parse_stat(7, stat),
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_somebody_elses_by_now_is_no_group_of_the_session() {
+    fn a_process_started_after_the_leaders_end_is_no_member() {
         let mut process = Process {
             pid: 12,
             parent: 1,
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn hundredths_of_seconds_are_ticks() {
+    fn uptime_is_converted_to_ticks_without_loss() {
         for ticks in (8_092_900..8_093_000).chain([0, 1, 99, 100]) {
             let uptime = format!("{}.{:02} 12.00\n", ticks / 100, ticks % 100);
             assert_eq!(in_ticks(&uptime), ticks, "{uptime}");
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_that_of_the_process_table() {
+    fn ticks_match_start_times_in_the_process_table() {
         let before = ticks();
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let process = Process::read(i32::try_from(child.id()).unwrap()).unwrap();
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn detached_orphan_is_found_by_its_mark() {
+    fn a_detached_orphan_is_found_by_its_mark() {
         let mark = format!("test-{}", std::process::id());
         let mut parent = Command::new("sh")
             .args(["-c", "setsid sh -c 'echo $$; exec sleep 600' & wait"])

@@ -1,9 +1,9 @@
-//! Logins of agents: files of the user's home that are copied into the session's private one, and back when the agent
-//! refreshed them (SPEC 8). The agent never reaches the originals.
+//! Logins of agents: files of the user's home that are copied into the session's private home, and back if
+//! the agent refreshed them (SPEC 8). The agent never reaches the originals.
 //!
-//! What comes back was written by an agent, so it is bounded, read through a handle on the private home, and put in the
-//! original's place only where nothing but tokens and times differs, as a whole, with the original's permissions. Of two copies that changed, the newer wins; several
-//! workers of one user may race there.
+//! An agent wrote the returned copy, so it is bounded and read through a handle on the private home. It
+//! replaces the original as a whole, with the original's permissions, and only if nothing but tokens and
+//! times differs. If both copies changed, the newer one wins; several workers of one user may race.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -17,27 +17,26 @@ use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
 
 use crate::session::process::refreshed_login::is_refreshed;
 
-/// Largest login. Bytes.
+/// Largest login file. Bytes.
 pub const LOGIN_BYTES: u64 = 1024 * 1024;
 
-/// Shortest word of a login that counts as a secret. Bytes.
+/// Shortest word of a login file that counts as a secret. Bytes.
 const SECRET_BYTES: usize = 20;
 
-/// One copying back at a time, so that two sessions of this worker don't cross.
+/// Serializes copying back among the sessions of this worker.
 static COPYING_BACK: Mutex<()> = Mutex::new(());
 
-/// A file that an agent's login stands in.
+/// A file with an agent's login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginFile {
-    /// Where it lies. Absolute.
+    /// Absolute path of the user's file.
     pub original: PathBuf,
-    /// Where the agent looks for it, below its `HOME`.
+    /// Path below the agent's `HOME`.
     pub place: PathBuf,
-    /// Whether it may be missing without a word.
+    /// Whether the file may be missing without a note.
     pub optional: bool,
 }
 
-/// The logins of one session.
 #[derive(Debug)]
 pub struct Logins {
     home: Dir,
@@ -51,10 +50,11 @@ struct Copied {
 }
 
 impl Logins {
-    /// Copies the files that are there into `home`. Gives what is to be said about the others as well.
+    /// Copies the existing files into `home`. Also returns notes about missing ones.
     ///
     /// # Errors
-    /// In words, when one can't be copied: it is no plain file, too large, not readable, or its place is.
+    /// Returns a message if a file can't be copied: it is no plain file, too large or unreadable, or its
+    /// target can't be written.
     pub fn copy_in(files: &[LoginFile], home: &Path) -> Result<(Self, Vec<String>), String> {
         let fail = |file: &LoginFile, error: &io::Error| {
             format!("failed to copy the login {}: {error}", file.original.display())
@@ -85,7 +85,7 @@ impl Logins {
         Ok((logins, missing))
     }
 
-    /// Writes a file below the home, whatever an earlier session of it has left there.
+    /// Writes a file below the home and replaces files of earlier sessions.
     fn place(&self, place: &Path, bytes: &[u8]) -> io::Result<()> {
         if let Some(parent) = place.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             self.home.create_dir_all(parent)?;
@@ -102,28 +102,28 @@ impl Logins {
         self.home.rename(&temporary, &self.home, place)
     }
 
-    /// Copies back what the agent changed. No process of it may run any more. Gives what is to be said about it.
+    /// Copies changed files back, after all processes of the agent are gone. Returns notes for the user.
     pub fn copy_back(self) -> Vec<String> {
         let _one = COPYING_BACK.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         for copied in &self.copied {
             let name = copied.file.original.display();
             match self.copy_one_back(copied) {
-                Ok(Back::Unchanged) => {}
-                Ok(Back::Refreshed) => said.push(format!("the login {name} was refreshed")),
-                Ok(Back::Older) => said.push(format!(
+                Ok(CopyBack::Unchanged) => {}
+                Ok(CopyBack::Refreshed) => notes.push(format!("the login {name} was refreshed")),
+                Ok(CopyBack::Older) => notes.push(format!(
                     "the login {name} was changed meanwhile: the session's older one is dropped"
                 )),
-                Err(error) => said.push(format!("the login {name} stays as it was: {error}")),
+                Err(error) => notes.push(format!("the login {name} stays as it was: {error}")),
             }
         }
-        said
+        notes
     }
 
-    fn copy_one_back(&self, copied: &Copied) -> io::Result<Back> {
+    fn copy_one_back(&self, copied: &Copied) -> io::Result<CopyBack> {
         let (bytes, changed_at) = self.read_copy(&copied.file.place)?;
         if bytes == copied.bytes {
-            return Ok(Back::Unchanged);
+            return Ok(CopyBack::Unchanged);
         }
         if bytes.is_empty() {
             return Err(io::Error::other("the session left it empty"));
@@ -131,7 +131,7 @@ impl Logins {
         let original = copied.file.original.canonicalize()?;
         let now = read_original(&original)?;
         if now == bytes {
-            return Ok(Back::Unchanged);
+            return Ok(CopyBack::Unchanged);
         }
         if !is_refreshed(&now, &bytes) {
             let why = "the session changed more in it than tokens and times";
@@ -139,7 +139,7 @@ impl Logins {
         }
         let metadata = fs::metadata(&original)?;
         if now != copied.bytes && metadata.modified()? > changed_at {
-            return Ok(Back::Older);
+            return Ok(CopyBack::Older);
         }
         let folder = original.parent().unwrap_or(Path::new("/"));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -148,10 +148,10 @@ impl Logins {
             .set_permissions(fs::Permissions::from_mode(metadata.permissions().mode() & 0o7777))?;
         file.as_file().sync_all()?;
         file.persist(&original).map_err(|error| error.error)?;
-        Ok(Back::Refreshed)
+        Ok(CopyBack::Refreshed)
     }
 
-    /// What the session left, if it is a plain file, and when that was written.
+    /// The session's copy, if it is a plain file, and its modification time.
     fn read_copy(&self, place: &Path) -> io::Result<(Vec<u8>, SystemTime)> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
@@ -159,7 +159,7 @@ impl Logins {
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.nlink() > 1 {
             return Err(io::Error::other(
-                "the session left something that is no plain file",
+                "the session replaced it by something other than a plain file",
             ));
         }
         let changed_at = metadata.modified()?.into_std();
@@ -167,13 +167,11 @@ impl Logins {
     }
 }
 
-/// What became of one login.
-enum Back {
-    /// The agent left it as it was.
+enum CopyBack {
     Unchanged,
-    /// The original is the agent's now.
+    /// The original now has the agent's content.
     Refreshed,
-    /// The original is newer.
+    /// The original is newer than the agent's copy.
     Older,
 }
 
@@ -199,7 +197,7 @@ fn read_bounded(file: fs::File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What looks secret in the logins as they are now: long words of letters and digits.
+/// Words in the current login files that look secret: long words of letters and digits.
 pub fn login_secrets(files: &[LoginFile]) -> Vec<String> {
     let texts = files.iter().filter_map(|file| read_original(&file.original).ok());
     texts
@@ -227,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_the_long_words_of_a_login() {
+    fn long_words_of_a_login_are_secrets() {
         let login = r#"{"claudeAiOauth":{"accessToken":"abc-DEF_0123456789xyz","expiresAt":1766372781000,
             "scopes":["user:inference"],"path":"/home/user1/a/very/long/path","url":"https://example.org/x"}}"#;
         assert_eq!(words(login), ["abc-DEF_0123456789xyz"]);

@@ -1,4 +1,4 @@
-//! The agent's process, its logins, and everything it leaves running.
+//! The agent's process, its logins, and the processes it leaves running.
 
 pub(crate) mod agent;
 pub(crate) mod leftovers;

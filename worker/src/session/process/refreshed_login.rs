@@ -1,22 +1,22 @@
-//! Whether what a session left in a login's place is that login, refreshed. Agents use others' text, and what they leave there the
-//! user's own programs read: it may be no other account's settings, and no command that such a program runs. So all but tokens and
-//! times has to be as it was.
+//! Decides whether a session's copy of a login is that login, refreshed. Agents handle untrusted text, and
+//! the user's own programs read the copy. It must not contain another account's settings or a command that
+//! such a program runs. Therefore everything but tokens and times must be unchanged.
 
 use serde_json::Value;
 
 use super::logins::is_secret;
 
-/// Numbers from here on are taken for times: 2001 in seconds.
+/// Numbers from here on count as times: 2001 in seconds.
 const EARLIEST_TIME: f64 = 1e9;
 
-/// Shortest word with `/` in it that is a token; shorter ones may be paths. Bytes.
+/// Shortest token with `/` in it; shorter words may be paths. Bytes.
 const ENCODED_BYTES: usize = 32;
 
-/// What stands for a token and for a time where they are not to be compared.
+/// Placeholders for tokens and times in comparisons.
 const TOKEN: char = '\u{1}';
 const TIME: char = '\u{2}';
 
-/// Decides.
+/// Whether only tokens and times differ.
 pub fn is_refreshed(old: &[u8], new: &[u8]) -> bool {
     let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
     match (json(old), json(new)) {
@@ -29,7 +29,8 @@ pub fn is_refreshed(old: &[u8], new: &[u8]) -> bool {
     }
 }
 
-/// Whether two values differ in tokens and times alone; `name` is the innermost one that they stand under.
+/// Whether two values differ only in tokens and times. `name` is the name of the innermost field that
+/// contains them.
 fn are_alike(name: &str, old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
@@ -41,7 +42,7 @@ fn are_alike(name: &str, old: &Value, new: &Value) -> bool {
             old.len() == new.len() && old.iter().zip(new).all(|(old, new)| are_alike(name, old, new))
         }
         (Value::String(old), Value::String(new)) => old == new || shape(old) == shape(new),
-        // A token that there was none of before.
+        // A token where there was none before.
         (Value::Null, Value::String(new)) => shape(new).chars().eq([TOKEN]),
         (Value::Number(old), Value::Number(new)) if old != new => {
             let is_late =
@@ -52,7 +53,7 @@ fn are_alike(name: &str, old: &Value, new: &Value) -> bool {
     }
 }
 
-/// A text without its tokens and times.
+/// The text with placeholders for its tokens and times.
 fn shape(text: &str) -> String {
     let mut shape = String::new();
     let mut rest = text;
@@ -66,7 +67,7 @@ fn shape(text: &str) -> String {
         let word = leading(rest, is_of_word);
         if is_token(word) {
             shape.push(TOKEN);
-            // What fills a token up belongs to it.
+            // The padding belongs to the token.
             rest = rest[word.len()..].trim_start_matches('=');
         } else if word.is_empty() {
             shape.push(first);
@@ -79,7 +80,7 @@ fn shape(text: &str) -> String {
     shape
 }
 
-/// The beginning of a text that consists of such characters.
+/// The longest prefix of characters that satisfy the predicate.
 fn leading(text: &str, is_of_it: impl Fn(char) -> bool) -> &str {
     let end = text.find(|c| !is_of_it(c)).unwrap_or(text.len());
     &text[..end]
@@ -94,7 +95,7 @@ fn is_token(word: &str) -> bool {
     is_secret(word) && (!word.contains('/') || is_encoded())
 }
 
-/// `2026-11-24T04:14:16.123Z` and the like.
+/// Times such as `2026-11-24T04:14:16.123Z`.
 fn is_time(field: &str) -> bool {
     let is_digit = |c: char| c.is_ascii_digit();
     field.len() >= "2026-11-24".len()
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_or_reached_may_not() {
+    fn addresses_paths_and_accounts_may_not_differ() {
         for (old, new) in [
             ("https://api.example.org/v1", "https://api.example.com/v1"),
             ("http://10.0.0.1:80", "http://10.0.0.2:80"),
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_no_json_are_compared_as_well() {
+    fn files_other_than_json_are_compared_too() {
         check(OLD, NEW, true);
         check(&format!("{OLD}\n"), &format!("{NEW}==\n"), true);
         check(

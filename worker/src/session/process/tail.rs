@@ -1,28 +1,26 @@
-//! The newest bytes of a stream that may be endless.
+//! The newest bytes of a possibly endless stream.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Pushes that come so soon after another share its time.
+/// Pushes within this time share one timestamp.
 const SAME_TIME: Duration = Duration::from_millis(50);
 
-/// How many times are known; before the oldest, bytes have its time.
+/// How many timestamps are stored. Older bytes have the oldest timestamp.
 const MOST_TIMES: usize = 1024;
 
-/// Keeps the last `limit_bytes` of what is pushed.
+/// Stores the last `limit_bytes` pushed bytes.
 #[derive(Debug)]
 pub struct Tail {
     bytes: VecDeque<u8>,
     limit_bytes: usize,
     cut: bool,
-    /// All that was ever pushed.
     total_bytes: u64,
-    /// When bytes were pushed, and how many were before them; oldest first.
+    /// Times of pushes, with the number of bytes before each; oldest first.
     times: VecDeque<(Instant, u64)>,
 }
 
 impl Tail {
-    /// An empty one.
     pub fn new(limit_bytes: usize) -> Self {
         Self {
             bytes: VecDeque::new(),
@@ -33,7 +31,7 @@ impl Tail {
         }
     }
 
-    /// Adds bytes, and forgets as many of the oldest as are over the limit.
+    /// Adds bytes and drops the oldest ones above the limit.
     pub fn push(&mut self, bytes: &[u8]) {
         self.push_at(Instant::now(), bytes);
     }
@@ -52,13 +50,12 @@ impl Tail {
         self.bytes.extend(kept);
     }
 
-    /// Whether anything was forgotten.
+    /// Whether any bytes were dropped.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// What is kept of that which was pushed since then, with what came a moment before; bytes that are no UTF-8 are
-    /// replaced.
+    /// The stored text since this time, and from shortly before. Invalid UTF-8 is replaced.
     pub fn text_since(&self, since: Instant) -> String {
         let later = self.times.iter().find(|(at, _)| *at + SAME_TIME >= since);
         let Some((_, from)) = later else {
@@ -70,7 +67,7 @@ impl Tail {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What is kept, from a character's boundary on; bytes that are no UTF-8 are replaced.
+    /// The stored text from a character boundary on. Invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         let (front, back) = self.bytes.as_slices();
         let mut bytes = [front, back].concat();
@@ -87,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newest_bytes_stay_and_characters_stay_whole() {
+    fn a_tail_stores_the_newest_bytes_in_whole_characters() {
         let check = |limit, pushed: &[&str], text: &str, cut| {
             let mut tail = Tail::new(limit);
             pushed.iter().for_each(|bytes| tail.push(bytes.as_bytes()));
@@ -103,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_since_then_is_told_apart() {
+    fn text_since_a_time_leaves_out_older_text() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
         let mut tail = Tail::new(6);

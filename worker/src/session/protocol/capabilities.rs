@@ -1,11 +1,11 @@
-//! What an agent lets us choose, its models and its modes, and how it is told (SPEC 7.2).
+//! An agent's choices of models and modes, and how to select one (SPEC 7.2).
 
 use agent_client_protocol::v1::schema::{
     SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOptions,
 };
 use serde_json::{Value, json};
 
-/// What an agent offers of one sort in its answer to `session/new`.
+/// Models or modes that an agent offers in its answer to `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
     way: SetMethod,
@@ -13,51 +13,45 @@ pub struct Options {
     current: Option<String>,
 }
 
-/// One of the things that can be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Choice {
-    /// What the agent wants to be told.
+    /// Value to send to the agent.
     pub id: String,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
 }
 
-/// How an agent is told.
+/// How to select a choice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum SetMethod {
     /// `session/set_config_option` with this option's id.
     Config(String),
     /// The older `session/set_model`.
     SetModel,
-    /// `session/set_mode`.
     SetMode,
-    /// It isn't: for models there is the environment.
+    /// Not possible. A model can still be set through the environment.
     #[default]
     None,
 }
 
-/// What to send so that something is set.
+/// A request that selects a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub method: &'static str,
     pub params: Value,
-    /// The id of what is set.
     pub choice: String,
 }
 
-/// The outcome of looking for a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
-    /// It is in use already.
     InUse(String),
-    /// It can be set.
     Set(Request),
     /// The agent offers none of the names.
     NotOffered,
 }
 
 impl Options {
-    /// Reads the models that an agent offers. Anything that it left out or wrote differently is no offer.
+    /// Reads the models that an agent offers. Missing or malformed fields count as no offer.
     pub fn models(answer: &Value) -> Self {
         let older = |models: &Value| {
             Some(Self {
@@ -72,7 +66,7 @@ impl Options {
             .unwrap_or_default()
     }
 
-    /// Reads the modes that an agent offers, in the same way.
+    /// Reads the modes that an agent offers, like [`Self::models`].
     pub fn modes(answer: &Value) -> Self {
         let own = |modes: &Value| {
             Some(Self {
@@ -86,18 +80,17 @@ impl Options {
             .unwrap_or_default()
     }
 
-    /// What can be chosen.
     pub fn choices(&self) -> &[Choice] {
         &self.choices
     }
 
-    /// The id of the one in use, if the agent says so.
+    /// Id of the choice in use, if the agent reports it.
     pub fn current(&self) -> Option<&str> {
         self.current.as_deref()
     }
 
-    /// This one, or an earlier one where it offers nothing: what is in use is then not known.
-    pub fn or_again(self, earlier: &Self) -> Self {
+    /// Falls back to an earlier offer if this one is empty. The choice in use is then unknown.
+    pub fn or_earlier(self, earlier: &Self) -> Self {
         if self.choices.is_empty() {
             Self {
                 current: self.current,
@@ -137,8 +130,8 @@ impl Options {
             })
     }
 
-    /// Looks for a choice by its names, best first, in any case: one that is called so, else one whose id or name holds
-    /// it.
+    /// Looks for a choice by names, best first, ignoring case. An exact match of an id or name wins over a
+    /// choice that contains the name.
     pub fn choose<'a>(&self, session: &str, names: impl Iterator<Item = &'a str>) -> Chosen {
         let wanted: Vec<String> = names
             .map(str::to_lowercase)
@@ -233,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_matched_exactly_first_and_then_inside() {
+    fn an_exact_match_goes_before_a_partial_one() {
         let set = |model: &str| {
             format!(
                 "session/set_config_option {}",
@@ -260,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn older_agents_are_asked_in_their_way() {
+    fn older_agents_get_set_model() {
         let flash = format!(
             "session/set_model {}",
             json!({ "sessionId": "s", "modelId": "flash" })
@@ -271,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_answers_are_no_offer() {
+    fn malformed_answers_offer_nothing() {
         for answer in [
             json!(null),
             json!({}),

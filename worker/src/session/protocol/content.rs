@@ -1,4 +1,4 @@
-//! What updates hold, as text for the transcript.
+//! Content of updates as text for the transcript.
 
 use std::time::Duration;
 
@@ -10,19 +10,18 @@ use similar::TextDiff;
 
 use crate::session::transcript::TranscriptSender;
 
-/// Longest title, plan entry or id that is kept. Bytes.
+/// Longest stored title, plan entry or id. Bytes.
 pub const TITLE_BYTES: usize = 300;
 
-/// Longest input or output of a tool that is kept. Bytes.
+/// Longest stored input or output of a tool. Bytes.
 pub const TOOL_BYTES: usize = 8 * 1024;
 
-/// Longest search for the shortest way to tell of a change; then a longer one will do.
+/// Time limit for a minimal diff. After that a longer one will do.
 const DIFF_TIME: Duration = Duration::from_millis(20);
 
-/// Lines that are shown around a change.
 const DIFF_CONTEXT_LINES: usize = 2;
 
-/// An update that is recorded as it came: its kind, and the rest of it.
+/// Records an update verbatim: its kind and the rest.
 pub(in crate::session) fn raw_update(transcript: &TranscriptSender, params: &str) -> TranscriptUpdate {
     let mut params: Value = serde_json::from_str(params).unwrap_or_default();
     let update = params.get_mut("update").and_then(Value::as_object_mut);
@@ -34,7 +33,6 @@ pub(in crate::session) fn raw_update(transcript: &TranscriptSender, params: &str
     }
 }
 
-/// Content as text.
 pub(in crate::session) fn words(content: &ContentBlock) -> String {
     match content {
         ContentBlock::Text(text) => text.text.clone(),
@@ -45,7 +43,7 @@ pub(in crate::session) fn words(content: &ContentBlock) -> String {
     }
 }
 
-/// What a tool call shows, as text.
+/// Content of a tool call as text.
 pub(in crate::session) fn tool_words(content: &ToolCallContent) -> String {
     match content {
         ToolCallContent::Content(content) => words(&content.content),
@@ -55,7 +53,7 @@ pub(in crate::session) fn tool_words(content: &ToolCallContent) -> String {
     }
 }
 
-/// The lines that a diff takes and adds, with a few around them.
+/// Removed and added lines of a diff, with some context.
 fn changes(diff: &Diff) -> String {
     let path = diff.path.display();
     let Some(old) = &diff.old_text else {
@@ -68,7 +66,7 @@ fn changes(diff: &Diff) -> String {
     format!("changed {path}\n{hunks}")
 }
 
-/// JSON as text: a string is its own text.
+/// JSON as text. A string stands for itself.
 pub(in crate::session) fn json_words(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -84,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_diff_tells_what_changed() {
+    fn a_diff_shows_changed_lines_with_context() {
         let shown = |old: Option<&str>| {
             let diff =
                 json!({ "type": "diff", "path": "/w/a", "oldText": old, "newText": "1\n2\n3\nfour\n5\n" });

@@ -1,4 +1,4 @@
-//! The way from an agent's start to a session that is ready for its prompt: versions, login, session, mode, model.
+//! From an agent's start to a session that is ready for its prompt: version, login, session, mode, model.
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -20,11 +20,9 @@ use crate::session::unavailable;
 /// Longest message of an agent in a report. Bytes.
 pub(in crate::session) const MESSAGE_BYTES: usize = 2000;
 
-/// Why a handshake or a turn did not end as it should.
+/// Why a handshake or a turn did not end normally.
 pub(in crate::session) enum Break {
-    /// The session is over, this is how.
     Ended(Ended),
-    /// The conversation can't go on.
     Stop(Stop),
 }
 
@@ -36,15 +34,14 @@ impl From<Stop> for Break {
 
 /// A session that is ready for its prompt.
 pub(in crate::session) struct Opened {
-    /// The agent's id of it.
     pub session: String,
-    /// The model in use, as far as the agent says so.
+    /// The model in use, if the agent reports it.
     pub model: Option<String>,
 }
 
-/// Leads an agent to a session that is ready for its prompt. What it said of itself stands in the record, however far it
-/// came.
-pub(in crate::session) async fn shake(
+/// Leads an agent to a session that is ready for its prompt. The record holds the agent's introduction,
+/// however far it came.
+pub(in crate::session) async fn perform(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
 ) -> Result<Opened, Break> {
@@ -69,7 +66,7 @@ async fn ready(
     let (session, answer) = open(spec, conversation, start).await?;
     let record = conversation.record();
     let (models, modes) = record.offered(Options::models(&answer), Options::modes(&answer));
-    record.session_began(&session);
+    record.set_session(&session);
     set_mode(spec, conversation, start, &session, &modes).await?;
     let model = set_model(spec, conversation, start, &session, &models).await?;
     start.succeeded();
@@ -122,8 +119,8 @@ async fn initialize(
     Ok(())
 }
 
-/// Goes on with the earlier session, where there is one and the agent can; else opens a new one. Gives its id and what
-/// the agent answered.
+/// Resumes the earlier session if there is one and the agent can; otherwise opens a new one. Returns its id
+/// and the agent's answer.
 async fn open(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -172,7 +169,7 @@ async fn open(
     }
 }
 
-/// The MCP servers that the agent can use, and the names of the others.
+/// The MCP servers that the agent can use, and the names of the rest.
 fn servers(configured: &[McpServer], capabilities: Capabilities) -> (Vec<McpServer>, Vec<String>) {
     let mut usable = Vec::new();
     let mut unusable = Vec::new();
@@ -186,7 +183,7 @@ fn servers(configured: &[McpServer], capabilities: Capabilities) -> (Vec<McpServ
     (usable, unusable)
 }
 
-/// Goes on with an earlier session. What the agent tells again of it is not said in this one.
+/// Resumes an earlier session. Its replay does not count as output of this session.
 async fn resume(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -207,9 +204,9 @@ async fn resume(
     if let Some(params) = params.as_object_mut() {
         params.entry("mcpServers").or_insert_with(|| json!([]));
     }
-    conversation.replay_begins();
+    conversation.begin_replay();
     let answer = send_request(conversation, method, &params, start).await;
-    conversation.replay_ends();
+    conversation.end_replay();
     match answer? {
         Ok(answer) => Ok(Some(answer)),
         Err(error) => {
@@ -220,8 +217,8 @@ async fn resume(
     }
 }
 
-/// Offers an agent that asks for a login the one that was copied into its home, and the key in its environment, once each. Whether
-/// it took one.
+/// Answers a login request with the copied login file and the key in the environment, once each. Returns
+/// whether the agent accepted one.
 async fn log_in(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -247,7 +244,7 @@ async fn log_in(
     Ok(false)
 }
 
-/// Sets the mode of the configuration. One that can't be set is no reason not to work, but is said.
+/// Sets the configured mode. A failure is noted and does not end the session.
 async fn set_mode(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -271,7 +268,7 @@ async fn set_mode(
         Ok(answer) => {
             let set = Options::modes(&answer).current().map(str::to_owned);
             let set = really_set(conversation, "mode", set, request.choice);
-            conversation.record().mode_is(set);
+            conversation.record().set_current_mode(set);
         }
         Err(error) => {
             let note = format!("the agent refused the mode {}: {error}", request.choice);
@@ -281,8 +278,8 @@ async fn set_mode(
     Ok(())
 }
 
-/// Sets the model. Gives the one that is in use then, as far as the agent says so: one that can't be set is no reason
-/// not to work, but is said.
+/// Sets the model. Returns the model in use, if the agent reports it. A failure is noted and does not end the
+/// session.
 async fn set_model(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -310,10 +307,10 @@ async fn set_model(
     let before = conversation.record().agent.model.take();
     match send_request(conversation, request.method, &request.params, start).await? {
         Ok(answer) => {
-            // What an update said meanwhile, where the answer says nothing.
+            // The model from an update meanwhile, if the answer has none.
             let updated = conversation.record().agent.model.take();
-            let told = Options::models(&answer).current().map(str::to_owned).or(updated);
-            Ok(Some(really_set(conversation, "model", told, request.choice)))
+            let reported = Options::models(&answer).current().map(str::to_owned).or(updated);
+            Ok(Some(really_set(conversation, "model", reported, request.choice)))
         }
         Err(error) => {
             let note = format!("the agent refused the model {}: {error}", request.choice);
@@ -323,14 +320,14 @@ async fn set_model(
     }
 }
 
-/// What was set when this was asked for: what the agent told of it, if it did.
+/// The choice now in effect: the agent's reported one, otherwise the requested one.
 fn really_set(
     conversation: &mut Conversation<'_>,
     what: &str,
-    told: Option<String>,
+    reported: Option<String>,
     asked: String,
 ) -> String {
-    let set = told.unwrap_or_else(|| asked.clone());
+    let set = reported.unwrap_or_else(|| asked.clone());
     let set = bounded(&set, MESSAGE_BYTES);
     if set != asked {
         let note = format!("the agent was told the {what} {asked} and set {set}");
@@ -339,7 +336,7 @@ fn really_set(
     set
 }
 
-/// A request of the handshake.
+/// Sends a request of the handshake.
 async fn send_request(
     conversation: &mut Conversation<'_>,
     method: &str,
@@ -356,7 +353,8 @@ async fn send_request(
     }
 }
 
-/// Before it was given a prompt, whatever an agent refuses is no task's fault: its configuration, or what it needs, is amiss.
+/// A refusal before the first prompt is not the task's fault: the agent's configuration or environment is
+/// wrong.
 fn as_unavailable(ended: Ended) -> Ended {
     match ended {
         Ended::Protocol { message } => Ended::Unavailable {
@@ -367,7 +365,7 @@ fn as_unavailable(ended: Ended) -> Ended {
     }
 }
 
-/// An error instead of an answer.
+/// The end of a session whose agent answered with an error.
 pub(in crate::session) fn refused(what: &str, error: &RpcError) -> Ended {
     let code = i32::from(error.code);
     let message = bounded(

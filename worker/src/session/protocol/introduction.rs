@@ -1,4 +1,4 @@
-//! What an agent says of itself in its handshake. Agents leave out and misspell; what can't be read is not offered.
+//! An agent's introduction in its handshake. Missing or malformed fields count as not offered.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,47 +6,45 @@ use serde_json::Value;
 use crate::session::protocol::capabilities::{Choice, Options};
 use crate::session::transcript::bounded;
 
-/// Longest name, id or version that is kept. Bytes.
+/// Longest stored name, id or version. Bytes.
 const NAME_BYTES: usize = 200;
 
-/// Most models, modes or logins that are kept.
+/// Most stored models, modes or logins.
 const MOST_CHOICES: usize = 200;
 
-/// An agent, as it introduced itself so far.
+/// An agent's introduction so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Introduction {
     pub name: Option<String>,
     pub version: Option<String>,
-    /// The protocol version that it chose.
+    /// The protocol version chosen by the agent.
     pub protocol_version: Option<u64>,
-    /// What it can do besides the least that the protocol asks for.
+    /// Capabilities beyond the protocol's minimum.
     pub capabilities: Capabilities,
-    /// Its ways to log in.
     pub logins: Vec<Choice>,
-    /// What it offered when it opened a session; `None` when it opened none.
+    /// Offers of the opened session. `None` if none was opened.
     pub session: Option<SessionOffer>,
 }
 
-/// What an agent can do besides the least.
+/// Capabilities of an agent beyond the protocol's minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Capabilities {
-    /// Go on with an earlier session, and tell it again.
+    /// Resume an earlier session, with a replay of it.
     pub load: bool,
-    /// Go on with an earlier session without telling it again.
+    /// Resume an earlier session without a replay.
     pub resume: bool,
     /// Read images in a prompt.
     pub image: bool,
-    /// Hear sound in a prompt.
+    /// Accept audio in a prompt.
     pub audio: bool,
-    /// Read files that stand in a prompt.
+    /// Read files embedded in a prompt.
     pub embedded_context: bool,
-    /// Use MCP servers over HTTP.
     pub mcp_http: bool,
     /// Use MCP servers over server-sent events.
     pub mcp_sse: bool,
 }
 
-/// What an agent offers for a session.
+/// An agent's offers for a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct SessionOffer {
     pub models: Vec<Choice>,
@@ -58,7 +56,7 @@ pub struct SessionOffer {
 }
 
 impl Introduction {
-    /// Takes the answer to `initialize`.
+    /// Reads the answer to `initialize`.
     pub fn initialized(&mut self, answer: &Value) {
         let info = |key: &str| {
             let text = answer.get("agentInfo")?.get(key)?.as_str()?;
@@ -82,7 +80,7 @@ impl Introduction {
             .collect();
     }
 
-    /// Takes what the agent offered with its session.
+    /// Records the offers of an opened session.
     pub fn opened(&mut self, models: &Options, modes: &Options) {
         let kept = |offer: &Options| offer.choices().iter().take(MOST_CHOICES).cloned().collect();
         self.session = Some(SessionOffer {
@@ -93,7 +91,7 @@ impl Introduction {
         });
     }
 
-    /// The ids of the logins that need nobody at a screen: they take a key from the environment.
+    /// Ids of logins that work unattended, with a key from the environment.
     pub fn unattended_logins(&self) -> Vec<String> {
         let takes_key = |login: &&Choice| {
             [&login.id, &login.name]
@@ -111,7 +109,7 @@ impl Introduction {
 impl Capabilities {
     fn read(capabilities: &Value) -> Self {
         let says = |pointer: &str| capabilities.pointer(pointer) == Some(&Value::Bool(true));
-        // A capability that has options of its own is an object.
+        // A capability with options of its own is an object.
         let has = |pointer: &str| {
             capabilities
                 .pointer(pointer)
@@ -128,7 +126,7 @@ impl Capabilities {
         }
     }
 
-    /// The same in words.
+    /// Names for people.
     pub fn words(&self) -> Vec<&'static str> {
         let all = [
             (self.load, "load sessions"),
@@ -152,7 +150,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_introduction_is_read_as_far_as_it_can_be() {
+    fn malformed_fields_of_an_introduction_are_ignored() {
         let mut introduction = Introduction::default();
         introduction.initialized(&json!({
             "protocolVersion": 1,
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_for_granted() {
+    fn an_empty_answer_is_an_empty_introduction() {
         for answer in [
             json!(null),
             json!([]),

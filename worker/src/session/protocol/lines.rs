@@ -1,40 +1,37 @@
-//! Lines of a stream that nobody can trust: bounded in length and in sum, invalid UTF-8 replaced.
+//! Lines of an untrusted stream: bounded in length and total size, with invalid UTF-8 replaced.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Longest line that is read; a longer one is skipped. A message with a whole file in it fits. Bytes.
+/// Longest line to read; a longer one is skipped. A message with a whole file in it fits. Bytes.
 pub const LONGEST_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// A buffer that grew beyond this for one line shrinks again after it. Bytes.
+/// After a long line, a buffer larger than this shrinks again. Bytes.
 const SHRINK_ABOVE_BYTES: usize = 256 * 1024;
 
-/// What came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// A line, without its end.
     Text(String),
-    /// A line that was too long to be kept.
+    /// A line that exceeded the limit.
     TooLong {
-        /// How long it was.
         bytes: u64,
     },
-    /// More bytes came than the budget allows. Said once: what comes after it is the caller's to judge.
+    /// More bytes came than the budget allows. Reported once; the caller judges the rest.
     OverBudget,
-    /// The end of the stream, or its failure.
+    /// The end of the stream or a read error.
     End,
 }
 
-/// Reads lines. Its future can be dropped at any time without losing a byte.
+/// Reads lines. Dropping its future loses no bytes.
 pub struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
-    /// Where the next line begins in the buffer.
+    /// Start of the next line in the buffer.
     start: usize,
-    /// Up to where the buffer is known to hold no line end.
+    /// The buffer has no line end before this index.
     searched: usize,
-    /// Bytes of the line that is being skipped.
+    /// Bytes skipped so far of an overlong line.
     skipped: Option<u64>,
     total_bytes: u64,
     budget_bytes: u64,
@@ -42,7 +39,6 @@ pub struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Reads at most `budget_bytes`.
     pub fn new(source: R, budget_bytes: u64) -> Self {
         Self {
             source,
@@ -56,17 +52,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Reads at most so many bytes in all from here on.
+    /// Sets the total number of bytes to read, including those read so far.
     pub fn set_budget(&mut self, budget_bytes: u64) {
         self.budget_bytes = budget_bytes;
     }
 
-    /// All that was read so far. Bytes.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
 
-    /// The next line. A last line without an end counts as one.
+    /// Reads the next line. A last line without a terminator counts.
     pub async fn next(&mut self) -> Line {
         loop {
             if let Some(line) = self.buffered_line() {
@@ -92,7 +87,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn buffered_line(&mut self) -> Option<Line> {
-        if let Some(end) = memchr(b'\n', &self.buffer[self.searched..]) {
+        if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
             let end = self.searched + end;
             let length = end - self.start;
             let line = match self.skipped.take() {
@@ -142,10 +137,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|other| *other == byte)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_come_whole_and_bad_bytes_are_replaced() {
+    async fn lines_are_split_and_invalid_bytes_replaced() {
         let text = |text: &str| Line::Text(text.to_owned());
         let lines = read(b"a\r\n\nb\xffc\nlast", 100).await;
         assert_eq!(
@@ -194,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn budget_ends_even_a_line_that_never_does() {
+    async fn the_budget_ends_an_endless_line() {
         let lines = read(&vec![b'x'; 10 * READ_BYTES], READ_BYTES as u64).await;
         assert_eq!(lines[0], Line::OverBudget);
         assert!(matches!(&lines[1], Line::Text(text) if text.len() == 10 * READ_BYTES));

@@ -1,9 +1,9 @@
-//! JSON-RPC to the agent and from it, one JSON object a line.
+//! JSON-RPC with the agent, one JSON object per line.
 //!
-//! The messages' types are the protocol crate's. The connection is our own, because both queues of the crate's are
-//! without a bound, and an agent is untrusted: one that asks faster than it reads answers would fill the worker's
-//! memory. Here lines are bounded before they are parsed, in length and in values; large answers are few at a time, and of an
-//! agent with many open requests no more is read.
+//! Message types come from the protocol crate, but the connection is our own. Both queues of the crate are
+//! unbounded, and an untrusted agent that asks faster than it reads answers would fill the worker's memory.
+//! Here, lines are bounded in length and in values before they are parsed. Large answers are limited in
+//! number, and an agent with many open requests is not read further.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,47 +18,42 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::session::protocol_log::{Direction, ProtocolLog};
 
-/// How many answers that can be large (files, terminal output) are made and not yet written at a time.
+/// How many potentially large answers (files, terminal output) may exist before they are written.
 pub const LARGE_ANSWERS: usize = 4;
 
-/// How many requests may be open: neither answered nor forgotten, or answered and the answer not yet written. With this many
-/// nothing more is read from the agent, which is given up as idle if it doesn't read its answers. It takes far more than any
-/// agent asks at once, and a few megabytes.
+/// How many requests may be open: unanswered, or answered with the answer not yet written. At this limit
+/// nothing more is read from the agent, which counts as idle if it doesn't read its answers. The limit is far
+/// above what agents ask at once, and costs a few megabytes.
 pub const OPEN_REQUESTS: usize = 4096;
 
-/// How many values a line may hold, keys counted as well. In types and trees one takes some 300 bytes at most: 60 MB for a moment,
-/// where the longest line, full of digits, would take 500 and more. A text is one value, however long.
+/// How many values a line may hold, including keys. A value takes at most about 300 bytes in types and trees:
+/// 60 MB for a moment. The longest line, full of digits, would take 500 MB and more. A text is one value,
+/// however long.
 const MOST_VALUES: usize = 200_000;
 
-/// One message of the agent's.
+/// A message from the agent.
 #[derive(Debug)]
 pub enum Incoming<'a> {
-    /// It asks.
     Request {
-        /// Its id, as it wrote it.
+        /// Id, exactly as the agent wrote it.
         id: Box<RawValue>,
-        /// What it asks.
         method: Cow<'a, str>,
-        /// The parameters, `null` when there are none.
+        /// Parameters; `null` if missing.
         params: &'a str,
     },
-    /// It tells.
     Notification {
-        /// What it tells.
         method: Cow<'a, str>,
-        /// The parameters, `null` when there are none.
+        /// Parameters; `null` if missing.
         params: &'a str,
     },
-    /// It answers.
     Response {
-        /// The request's id; `None` when it is none that we could have sent.
+        /// Id of the request. `None` if it can't be one of ours.
         id: Option<u64>,
-        /// The answer.
         result: Result<&'a str, RpcError>,
     },
-    /// It tells something of more values than are read.
+    /// A notification with too many values.
     Heavy,
-    /// Something else.
+    /// No valid message.
     Junk,
 }
 
@@ -76,12 +71,11 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// How many braces of a line may be the one that its message begins with.
+/// How many opening braces of a line are tried as the start of its message.
 const MOST_BEGINNINGS: usize = 8;
 
-/// Reads one line.
 pub fn parse(line: &str) -> Incoming<'_> {
-    // An array would be read as the fields in their order, so only an object is looked for.
+    // Serde would read an array as the fields in order, so only objects are accepted.
     let object = object_in(line);
     let Some((line, envelope)) =
         object.and_then(|line| Some((line, serde_json::from_str::<Envelope>(line).ok()?)))
@@ -89,7 +83,7 @@ pub fn parse(line: &str) -> Incoming<'_> {
         return Incoming::Junk;
     };
     let heavy = has_more_values(line, MOST_VALUES);
-    // Whoever asks so much is told that it can't be understood.
+    // A request that is too heavy gets an error about its parameters.
     let params = envelope.params.filter(|_| !heavy).map_or("null", RawValue::get);
     match (envelope.method, envelope.id) {
         (Some(_), None) if heavy => Incoming::Heavy,
@@ -100,7 +94,7 @@ pub fn parse(line: &str) -> Incoming<'_> {
         },
         (Some(method), None) => Incoming::Notification { method, params },
         (None, Some(id)) => {
-            // Some peers give a number back as a string.
+            // Some peers return a numeric id as a string.
             let id = id.get().trim_matches('"').parse().ok();
             let result = match envelope.error {
                 _ if heavy => Err(RpcError::parse_error().data(Value::from("more values than are read"))),
@@ -113,8 +107,8 @@ pub fn parse(line: &str) -> Incoming<'_> {
     }
 }
 
-/// The object in a line in which nothing else would be seen at a terminal: some agents write a byte order mark, set a title, or draw
-/// a progress bar and take it back before they begin.
+/// Finds a JSON object in a line where everything else is invisible on a terminal. Some agents write a byte
+/// order mark, set a title, or draw and erase a progress bar before they begin.
 fn object_in(line: &str) -> Option<&str> {
     let end = line.rfind('}')? + 1;
     let mut begins = line.match_indices('{').map(|(at, _)| at).take(MOST_BEGINNINGS);
@@ -122,8 +116,8 @@ fn object_in(line: &str) -> Option<&str> {
     (begin < end && shows_nothing(&line[end..])).then(|| &line[begin..end])
 }
 
-/// Whether a terminal would show nothing of a text, or nothing any more: a carriage return lets all be written over, a backspace the
-/// last character.
+/// Whether a terminal would finally show nothing of a text. A carriage return erases the line, a backspace
+/// the last character.
 pub fn shows_nothing(text: &str) -> bool {
     let mut shown: usize = 0;
     for c in without_sequences(text).chars() {
@@ -138,9 +132,9 @@ pub fn shows_nothing(text: &str) -> bool {
     shown == 0
 }
 
-/// Whether a JSON text holds more values and keys than these.
+/// Whether a JSON text holds more than `most` values and keys.
 fn has_more_values(json: &str, most: usize) -> bool {
-    // Each takes a byte and one that parts it from the next.
+    // Each value takes a byte and a separator.
     if json.len() <= most {
         return false;
     }
@@ -159,7 +153,7 @@ fn has_more_values(json: &str, most: usize) -> bool {
     false
 }
 
-/// Goes on behind a string that has begun.
+/// Skips the rest of a string.
 fn skip_string(bytes: &mut std::str::Bytes<'_>) {
     while let Some(byte) = bytes.next() {
         match byte {
@@ -172,7 +166,7 @@ fn skip_string(bytes: &mut std::str::Bytes<'_>) {
     }
 }
 
-/// An error object, or whatever an agent sends in its place.
+/// Parses an error object. Anything else becomes the data of an internal error.
 fn read_error(json: &str) -> RpcError {
     serde_json::from_str(json)
         .unwrap_or_else(|_| RpcError::internal_error().data(Value::from(json.to_owned())))
@@ -181,13 +175,13 @@ fn read_error(json: &str) -> RpcError {
 /// A line on its way to the agent.
 struct Outgoing {
     line: Vec<u8>,
-    /// Given back when the line is written.
+    /// Returned when the line is written.
     _slot: Option<OwnedSemaphorePermit>,
-    /// The same.
+    /// Closed when the line is written.
     _open: Option<OpenRequest>,
 }
 
-/// Sends to the agent; never waits. Cheap to clone; the agent's input is closed with the last clone.
+/// Sends to the agent without waiting. Cheap to clone; dropping the last clone closes the agent's input.
 #[derive(Clone)]
 pub struct Outbox {
     lines: mpsc::UnboundedSender<Outgoing>,
@@ -198,10 +192,11 @@ pub struct Outbox {
 /// An open request: one of [`OPEN_REQUESTS`] until it is dropped.
 pub struct OpenRequest(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
-/// The right to give one large answer.
+/// Permission to send one large answer.
 pub struct LargeSlot(OwnedSemaphorePermit);
 
-/// An outbox, and what writes its lines, into a log as well: a future that ends when the last clone is gone or the agent reads no more.
+/// Creates an outbox and the future that writes its lines, optionally to a log too. The future ends when the
+/// last clone is dropped or the agent stops reading.
 pub fn outbox<W: AsyncWrite + Unpin>(
     mut sink: W,
     log: Option<ProtocolLog>,
@@ -226,27 +221,26 @@ pub fn outbox<W: AsyncWrite + Unpin>(
 }
 
 impl Outbox {
-    /// Waits until one more large answer may be made.
+    /// Waits until another large answer may be made.
     pub async fn large_slot(&self) -> Option<LargeSlot> {
         self.large.clone().acquire_owned().await.ok().map(LargeSlot)
     }
 
-    /// Opens a request of the agent's; `None` when there is no room for one.
+    /// Opens a request of the agent. `None` at the limit.
     pub fn open(&self) -> Option<OpenRequest> {
         self.open.clone().try_acquire_owned().ok().map(OpenRequest)
     }
 
-    /// Whether one more request may be opened.
+    /// Whether another request may be opened.
     pub fn has_room(&self) -> bool {
         self.open.available_permits() > 0
     }
 
-    /// Waits until one more request may be opened.
+    /// Waits until another request may be opened.
     pub async fn room(&self) {
         let _ = self.open.acquire().await;
     }
 
-    /// Asks.
     pub fn request(&self, id: u64, method: &str, params: &impl Serialize) {
         self.send(
             &serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }),
@@ -255,7 +249,6 @@ impl Outbox {
         );
     }
 
-    /// Tells.
     pub fn notify(&self, method: &str, params: &impl Serialize) {
         self.send(
             &serde_json::json!({ "jsonrpc": "2.0", "method": method, "params": params }),
@@ -264,7 +257,7 @@ impl Outbox {
         );
     }
 
-    /// Answers. What is not known to be small needs a slot.
+    /// Sends an answer. An answer that may be large needs a slot.
     pub fn answer(
         &self,
         id: &RawValue,
@@ -302,7 +295,7 @@ impl Outbox {
             return;
         };
         line.push(b'\n');
-        // A closed queue means an agent that reads no more: the conversation hears of that by itself.
+        // A closed queue means that the agent stopped reading. The conversation notices that itself.
         let _ = self.lines.send(Outgoing {
             line,
             _slot: slot.map(|slot| slot.0),
@@ -329,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_apart() {
+    fn lines_are_parsed_as_requests_notifications_or_responses() {
         let check = |line: &str, expected: &str| assert_eq!(kind(line), expected, "{line}");
         check(
             r#"{"jsonrpc":"2.0","id":"a\"b","method":"x/y","params":{"a":1}}"#,
@@ -363,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_read_behind_what_a_terminal_would_not_show() {
+    fn a_message_may_be_surrounded_by_invisible_text() {
         let message = r#"{"method":"x","params":{"a":"{\u001b"}}"#;
         let check = |before: &str, after: &str, expected: &str| {
             assert_eq!(
@@ -385,7 +378,7 @@ mod tests {
             check(before, "", read);
             check(before, "\u{1b}[0m\r", read);
         }
-        // What somebody could read is a log line, which may tell of messages.
+        // Visible text makes it a log line, which may quote messages.
         check("sent: ", "", "junk");
         check("{a} ", "", "junk");
         check("", " was sent", "junk");
@@ -406,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_a_huge_tree_is_not_read() {
+    fn a_message_with_too_many_values_is_not_parsed() {
         let heavy = format!("[0{}]", ",0".repeat(MOST_VALUES));
         let check = |line: &str, expected: &str| assert_eq!(kind(&line.replace("MANY", &heavy)), expected);
         check(r#"{"method":"x","params":{"a":MANY}}"#, "heavy");

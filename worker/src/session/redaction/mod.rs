@@ -1,6 +1,6 @@
-//! Secrets taken out of everything that leaves the worker (DESIGN 5): values that it was told, and the key shapes of
-//! common providers. A stream gives the same however it is cut into chunks: what could still become a secret is held
-//! back until more has come.
+//! Removal of secrets from everything that leaves the worker (DESIGN 5): of known values, and of the key
+//! shapes of common providers. A stream's result does not depend on its chunks: text that could still become
+//! a secret is held back until more arrives.
 
 pub(crate) mod secrets;
 pub(crate) mod tail;
@@ -14,27 +14,26 @@ use serde_json::Value;
 
 use crate::session::redaction::secrets::{Class, SHAPES, Shape, Starts};
 
-/// What stands where a secret stood.
 pub const REDACTED: &str = "[redacted]";
 
-/// Values shorter than this are no secrets but words that stand everywhere. Bytes.
+/// Values shorter than this are not treated as secrets, because they may be common words. Bytes.
 const SHORTEST_SECRET_BYTES: usize = 8;
 
-/// Most that is swallowed of a private key whose end never comes. Bytes.
+/// Longest text removed for a private key without an end. Bytes.
 const LONGEST_PEM_BYTES: usize = 64 * 1024;
 
 /// Longest name between `-----BEGIN ` and the dashes after it. Bytes.
 const LONGEST_PEM_LABEL_BYTES: usize = 40;
 
-/// Longest line of a test that is shown. Bytes.
+/// Longest line of a test in a report. Bytes.
 const SHOWN_LINE_BYTES: usize = 200;
 
-/// Knows what is secret. Cheap to clone.
+/// The set of secrets. Cheap to clone.
 #[derive(Clone)]
 pub struct Redactor(Arc<Rules>);
 
 struct Rules {
-    /// Longest first, so that a secret that begins with another one goes whole.
+    /// Longest first, so that a longer secret is matched before its prefix.
     secrets: Vec<String>,
     starts: Starts,
 }
@@ -46,14 +45,14 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Default for Redactor {
-    /// Knows the key shapes alone.
+    /// Knows only the key shapes.
     fn default() -> Self {
         Self::new([])
     }
 }
 
 impl Redactor {
-    /// Knows the key shapes and these values, also as they stand inside JSON strings.
+    /// Knows the key shapes and these values, also as escaped in JSON strings.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
         let mut secrets: Vec<String> = values
             .into_iter()
@@ -75,7 +74,7 @@ impl Redactor {
         Self(Arc::new(Rules { secrets, starts }))
     }
 
-    /// Knows these values as well.
+    /// Adds values to the known ones.
     pub fn with(&self, values: impl IntoIterator<Item = String>) -> Self {
         let mut values = values.into_iter().peekable();
         if values.peek().is_none() {
@@ -84,11 +83,12 @@ impl Redactor {
         Self::new(self.0.secrets.iter().cloned().chain(values))
     }
 
-    /// What a task changed, without secrets; the agent may have put one into a file.
+    /// Redacts a task's change: the agent may have written a secret to a file.
     pub fn change(&self, mut change: Change) -> Change {
         change.diff = self.text(&change.diff);
         for test in &mut change.tests {
-            // Together, since a key may stand on many lines; then cut, since half a secret is not known as one.
+            // The lines are redacted together, since a key may span several lines. They are cut afterwards,
+            // since half a secret would not be recognized.
             let lines = self.text(&test.lines.join("\n"));
             let shown = lines
                 .lines()
@@ -98,7 +98,7 @@ impl Redactor {
         change
     }
 
-    /// A whole text, which may be as long as all that a session put out.
+    /// Redacts a whole text, which may be as long as a session's entire output.
     pub fn text(&self, text: &str) -> String {
         by_length(text.len(), || {
             let mut stream = self.stream();
@@ -108,12 +108,13 @@ impl Redactor {
         })
     }
 
-    /// What an agent or another program said: without what would steer a terminal, which could stand within a secret.
+    /// Redacts output of an agent or another program. Removes terminal sequences first, since one could split
+    /// a secret.
     pub fn words(&self, text: &str) -> String {
         self.text(&plain(text))
     }
 
-    /// All texts of a JSON value; keys hold nothing secret.
+    /// Redacts all strings of a JSON value. Keys are never secret.
     pub fn json(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.words(text),
@@ -123,7 +124,7 @@ impl Redactor {
         }
     }
 
-    /// A text that comes in chunks.
+    /// Redacts a text that arrives in chunks.
     pub fn stream(&self) -> RedactedStream {
         RedactedStream {
             rules: self.0.clone(),
@@ -134,16 +135,14 @@ impl Redactor {
     }
 }
 
-/// What the stream is inside of.
 enum State {
     Plain,
-    /// The rest of a key.
     Key(Class),
-    /// A private key, until its end marker.
+    /// Inside a private key, before its end marker.
     Pem(PemEnd),
 }
 
-/// How much of `-----END …-----` has been seen.
+/// The part of `-----END …-----` seen so far.
 struct PemEnd {
     marker: usize,
     dashes: usize,
@@ -154,19 +153,19 @@ const PEM_BEGIN: &[u8] = b"-----BEGIN ";
 const PEM_END: &[u8] = b"-----END ";
 const PEM_DASHES: &[u8] = b"-----";
 
-/// One text that comes in chunks.
+/// A text that arrives in chunks.
 pub struct RedactedStream {
     rules: Arc<Rules>,
     held: String,
     state: State,
-    /// The last byte before what is held.
+    /// The last byte before the held text.
     before: Option<u8>,
 }
 
-/// What stands at a place.
+/// Result of a search at one position.
 enum Hit {
     Nothing,
-    /// More has to come before that can be told.
+    /// Undecided until more text arrives.
     Perhaps,
     Secret {
         len: usize,
@@ -175,13 +174,13 @@ enum Hit {
 }
 
 impl RedactedStream {
-    /// Adds a chunk; gives what is certain by now.
+    /// Adds a chunk. Returns the text that is certain to be no secret.
     pub fn push(&mut self, chunk: &str) -> String {
         self.held.push_str(chunk);
         self.scan(false)
     }
 
-    /// The rest. The stream begins anew after it.
+    /// Returns the rest. The stream can be used again afterwards.
     pub fn finish(&mut self) -> String {
         let rest = self.scan(true);
         self.state = State::Plain;
@@ -243,8 +242,8 @@ impl RedactedStream {
 }
 
 impl Rules {
-    /// What stands at the start of `rest`. Only looks at what decides: the answer for a longer `rest` is the same
-    /// unless this one is `Perhaps`.
+    /// Searches for a secret at the start of `rest`. Only reads the bytes that decide: a longer `rest` has
+    /// the same result unless this one is `Perhaps`.
     fn find(&self, rest: &[u8], before: Option<u8>, whole: bool) -> Hit {
         for secret in self.secrets.iter().map(String::as_bytes) {
             if rest.starts_with(secret) {
@@ -333,14 +332,14 @@ fn find_pem(rest: &[u8], whole: bool) -> Hit {
 }
 
 impl PemEnd {
-    /// Takes the first byte of the next character; whether the key ended with it.
+    /// Takes the first byte of the next character. Returns whether the key ended with it.
     fn take(&mut self, byte: u8) -> bool {
         self.swallowed_bytes += 1;
         if self.marker < PEM_END.len() {
             self.marker = if byte == PEM_END[self.marker] {
                 self.marker + 1
             } else if byte == b'-' {
-                // A sixth dash: the last five of them still begin the marker.
+                // A sixth dash: the last five dashes still begin the marker.
                 if self.marker == PEM_DASHES.len() {
                     self.marker
                 } else {
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_tests_are_cut_after_they_are_redacted() {
+    fn test_lines_are_redacted_before_they_are_cut() {
         use ralph_shared::wire::{TestChange, TestChangeKind};
         let redactor = Redactor::new(["hunter2-hunter2".to_owned()]);
         let across = format!("{}hunter2-hunter2 and more", "x".repeat(SHOWN_LINE_BYTES - 5));
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_key_shapes_go_and_the_rest_stays() {
+    fn secrets_and_key_shapes_are_removed_and_the_rest_stays() {
         let check = |text: &str, expected: &str| assert_eq!(redactor().text(text), expected);
         check("plain text, short and sk-learn", "plain text, short and sk-learn");
         check("a hunter2hunter2!", "a [redacted]!");
@@ -431,13 +430,13 @@ mod tests {
     }
 
     #[test]
-    fn endless_key_is_not_swallowed_for_ever() {
+    fn an_endless_key_is_removed_only_up_to_a_limit() {
         let text = format!("-----BEGIN PRIVATE KEY-----{}", "é".repeat(LONGEST_PEM_BYTES + 3));
         assert_eq!(redactor().text(&text), format!("{REDACTED}ééé"));
     }
 
     #[test]
-    fn only_what_may_become_a_secret_is_held_back() {
+    fn a_stream_holds_back_only_possible_secrets() {
         let mut stream = redactor().stream();
         assert_eq!(stream.push("good morning, s"), "good morning, ");
         assert_eq!(stream.push("un"), "sun");
@@ -449,7 +448,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_do_not_matter(
+        fn chunk_boundaries_do_not_change_the_result(
             parts in prop::collection::vec(
                 prop_oneof![
                     Just("hunter2hunter2".to_owned()),

@@ -1,10 +1,10 @@
-//! What is secret: the key shapes of common providers, and the values of variables that look so.
+//! Secrets: the key shapes of common providers, and values of variables that look secret.
 
-/// The values of variables whose names or values look secret.
+/// Values of variables whose names or values look secret.
 pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
     const SECRET: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
     const PLACE: &[&str] = &["_SOCK", "_FILE", "_PATH", "_DIR", "_FD", "ASKPASS"];
-    // Names that only sound so: who wrote a commit is no secret.
+    // Harmless names that contain a secret word: a commit's author is no secret.
     const PUBLIC: &[&str] = &["AUTHOR", "KEYBOARD", "KEYMAP"];
     let mut values = Vec::new();
     for (name, value) in variables {
@@ -15,10 +15,10 @@ pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> V
             .and_then(|authority| authority.rsplit_once('@'))
             .and_then(|(user, _)| user.split_once(':'))
             .map(|(_, password)| password.to_owned());
-        let told = PUBLIC
+        let stripped = PUBLIC
             .iter()
             .fold(name.clone(), |name, word| name.replace(word, ""));
-        let secret = SECRET.iter().any(|word| told.contains(word))
+        let secret = SECRET.iter().any(|word| stripped.contains(word))
             && !PLACE.iter().any(|ending| name.ends_with(ending));
         values.extend(password);
         if secret {
@@ -28,28 +28,27 @@ pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> V
     values
 }
 
-/// The same of this process's own variables, as far as they are text.
+/// Secret values among this process's own variables, as far as they are text.
 pub fn own_secrets() -> Vec<String> {
     let texts = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     secret_values(texts)
 }
 
-/// Characters that a key consists of.
+/// Characters of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Letters and digits.
     Alnum,
     /// Capitals and digits.
     UpperAlnum,
     /// Letters, digits, `_` and `-`.
     Word,
-    /// What a bearer token consists of.
+    /// Characters of a bearer token.
     Token,
 }
 
 impl Class {
-    /// Whether a byte is one of them.
+    /// Whether the class contains this byte.
     pub fn holds(self, byte: u8) -> bool {
         match self {
             Self::Alnum => byte.is_ascii_alphanumeric(),
@@ -60,13 +59,11 @@ impl Class {
     }
 }
 
-/// A key: what it begins with, and how many characters of which class follow at least.
+/// Shape of a key: a prefix and a minimum number of characters of a class.
 pub struct Shape {
-    /// What it begins with.
     pub prefix: &'static str,
-    /// What follows.
+    /// Class of the characters after the prefix.
     pub class: Class,
-    /// How many of them at least.
     pub least: usize,
 }
 
@@ -103,14 +100,14 @@ pub const SHAPES: &[Shape] = &[
     shape("bearer ", Class::Token, 16),
 ];
 
-/// With which two bytes something secret can begin: most text is passed over by them alone, whatever it consists of.
+/// The first two bytes of all secrets. Most positions in a text are skipped by them alone.
 pub struct Starts {
     firsts: [bool; 256],
     pairs: Box<[bool]>,
 }
 
 impl Starts {
-    /// Each text has two bytes at least.
+    /// Each text must have at least two bytes.
     pub fn new<'a>(secret: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut starts = Self {
             firsts: [false; 256],
@@ -127,7 +124,7 @@ impl Starts {
         usize::from(u16::from_be_bytes([first, second]))
     }
 
-    /// Whether something secret can begin at `at`; of the last byte, whether it can with anything that follows.
+    /// Whether a secret can begin at `at`. For the last byte: whether one could begin with any next byte.
     pub fn may(&self, bytes: &[u8], at: usize) -> bool {
         let first = bytes[at];
         self.firsts[usize::from(first)]
@@ -142,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_look_secret_are_found() {
+    fn secret_looking_variables_are_found() {
         let values = secret_values(
             [
                 ("ANTHROPIC_API_KEY", "abc"),

@@ -1,22 +1,21 @@
-//! The newest bytes of a stream that may be endless, without secrets. These go first: half of one, at the cut, can't be told
-//! any more.
+//! The newest bytes of a possibly endless stream, without secrets. Redaction comes before the cut: half a
+//! secret at the cut would not be recognized.
 
 use std::time::Instant;
 
 use crate::session::process::tail::Tail;
 use crate::session::redaction::{RedactedStream, Redactor};
 
-/// Keeps the last bytes of what is pushed, redacted. What could still become a secret is held back until more has come or
-/// the stream is over.
+/// Stores the last redacted bytes. Text that could still become a secret is held back until more arrives or
+/// the stream ends.
 pub struct RedactedTail {
     tail: Tail,
     stream: RedactedStream,
-    /// The beginning of a character whose rest hasn't come.
+    /// The first bytes of an incomplete character.
     begun: Vec<u8>,
 }
 
 impl RedactedTail {
-    /// An empty one.
     pub fn new(redactor: &Redactor, limit_bytes: usize) -> Self {
         Self {
             tail: Tail::new(limit_bytes),
@@ -25,7 +24,7 @@ impl RedactedTail {
         }
     }
 
-    /// Adds bytes; those that are no UTF-8 are replaced.
+    /// Adds bytes. Invalid UTF-8 is replaced.
     pub fn push(&mut self, bytes: &[u8]) {
         self.begun.extend_from_slice(bytes);
         let whole = self.begun.len() - begun_bytes(&self.begun);
@@ -34,7 +33,7 @@ impl RedactedTail {
         self.keep(&bare);
     }
 
-    /// Nothing more comes: what was held back is no secret.
+    /// Ends the stream: the text held back is no secret.
     pub fn end(&mut self) {
         let begun = std::mem::take(&mut self.begun);
         let mut bare = self.stream.push(&String::from_utf8_lossy(&begun));
@@ -48,18 +47,18 @@ impl RedactedTail {
         }
     }
 
-    /// What is kept, from a character's boundary on.
+    /// The stored text, from a character boundary on.
     pub fn text(&self) -> String {
         self.tail.text()
     }
 
-    /// What is kept of that which came since then, with what came a moment before.
+    /// The stored text since this time, and from shortly before.
     pub fn text_since(&self, since: Instant) -> String {
         self.tail.text_since(since)
     }
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// Number of bytes at the end that begin an incomplete character.
 fn begun_bytes(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last();
     let odd = last.map_or(&[][..], |chunk| chunk.invalid());
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_go_before_the_cut() {
+    fn secrets_are_removed_before_the_cut() {
         let check = |pushed: &[&str], expected: &str| {
             let mut tail = tail(12);
             pushed.iter().for_each(|bytes| tail.push(bytes.as_bytes()));
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_become_a_secret_is_held_back() {
+    fn a_possible_secret_is_held_back() {
         let began = Instant::now();
         let mut tail = tail(100);
         tail.push(b"a word, hunter2-");
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_may_come_in_pieces() {
+    fn characters_may_arrive_in_pieces() {
         let mut tail = tail(100);
         "é😀a".as_bytes().chunks(1).for_each(|byte| tail.push(byte));
         assert_eq!(tail.text(), "é😀a");

@@ -1,5 +1,5 @@
-//! The transcript of a session on its way out: redacted, neighbouring text joined, numbered, bounded. The sending half
-//! never waits and never fails; when its publisher is slow, entries are counted instead of kept.
+//! The outgoing transcript of a session: redacted, adjacent text joined, numbered, bounded. The sender never
+//! waits and never fails. If its publisher is slow, entries are dropped and counted.
 
 pub(crate) mod record;
 pub(crate) mod tools;
@@ -14,25 +14,25 @@ use tokio::time::Instant;
 
 use crate::session::redaction::{RedactedStream, Redactor};
 
-/// Largest batch, as JSON, unless one entry alone is larger. Bytes.
+/// Largest batch as JSON, unless one entry alone is larger. Bytes.
 pub const BATCH_BYTES: usize = 200 * 1000;
 
-/// Longest time that an entry waits for others to share its batch.
+/// Longest time that an entry waits for others in its batch.
 pub const BATCH_LINGER: Duration = Duration::from_millis(250);
 
-/// Most text that is joined into one entry; with every byte escaped it stays below a message's limit. Bytes.
+/// Most text joined into one entry. Even with every byte escaped it stays below a message's limit. Bytes.
 const JOINED_BYTES: usize = 64 * 1024;
 
-/// Longest text of any other entry's field. Bytes.
+/// Longest field of any other entry. Bytes.
 const FIELD_BYTES: usize = 16 * 1024;
 
-/// Most that waits for the publisher. Bytes.
+/// Most bytes queued for the publisher.
 const QUEUE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Most that one session's transcript keeps. Bytes.
+/// Most bytes stored of one session's transcript.
 const TRANSCRIPT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Two halves of one transcript.
+/// Creates both halves of a transcript.
 pub fn channel(redactor: Redactor) -> (TranscriptSender, TranscriptReceiver) {
     let shared = Arc::new(Shared {
         queue: Mutex::new(Queue {
@@ -59,7 +59,7 @@ pub fn channel(redactor: Redactor) -> (TranscriptSender, TranscriptReceiver) {
     (sender, receiver)
 }
 
-/// The half that the session holds. Cheap to clone; the transcript ends with the last clone.
+/// The session's half. Cheap to clone; the transcript ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct TranscriptSender(Arc<Sending>);
 
@@ -68,7 +68,7 @@ struct Sending {
     redactor: Redactor,
 }
 
-/// The half that a publisher holds.
+/// The publisher's half.
 pub struct TranscriptReceiver {
     shared: Arc<Shared>,
     linger: Duration,
@@ -85,7 +85,7 @@ struct Queue {
     kept_bytes: usize,
     next_seq: u64,
     dropped: u64,
-    /// When the oldest entry of the queue came.
+    /// Arrival time of the oldest queued entry.
     oldest: Instant,
     text: RedactedStream,
     thought: RedactedStream,
@@ -93,17 +93,15 @@ struct Queue {
 }
 
 impl TranscriptSender {
-    /// A text without secrets, cut to this length. Redaction comes first: it can't recognize half of a secret.
+    /// The text without secrets, cut to this length. Redaction comes first: it can't recognize half a secret.
     pub fn redacted(&self, text: &str, bytes: usize) -> String {
         bounded(&self.redactor().words(text), bytes)
     }
 
-    /// What everything of this session is redacted with.
     pub fn redactor(&self) -> &Redactor {
         &self.0.redactor
     }
 
-    /// Adds message text of the agent.
     pub fn text(&self, chunk: &str) {
         self.0.shared.with(|queue| {
             let text = queue.text.push(chunk);
@@ -111,7 +109,6 @@ impl TranscriptSender {
         });
     }
 
-    /// Adds thoughts of the agent.
     pub fn thought(&self, chunk: &str) {
         self.0.shared.with(|queue| {
             let text = queue.thought.push(chunk);
@@ -119,7 +116,7 @@ impl TranscriptSender {
         });
     }
 
-    /// Adds an update of any other kind; long fields are cut.
+    /// Adds any other update. Long fields are cut.
     pub fn push(&self, mut update: TranscriptUpdate) {
         each_text(&mut update, |text| {
             *text = bounded(&self.0.redactor.words(text), FIELD_BYTES);
@@ -132,12 +129,12 @@ impl TranscriptSender {
         });
     }
 
-    /// Lets go of text that was held back since it could have become a secret.
+    /// Releases text that was held back as a possible secret.
     pub fn flush(&self) {
         self.0.shared.with(Queue::flush);
     }
 
-    /// Adds a word of the worker's own.
+    /// Adds a note from the worker.
     pub fn note(&self, text: impl Into<String>) {
         self.push(TranscriptUpdate::Note { text: text.into() });
     }
@@ -153,14 +150,13 @@ impl Drop for Sending {
 }
 
 impl TranscriptReceiver {
-    /// The same with another time that an entry waits for others.
+    /// Sets how long an entry waits for others.
     #[must_use]
     pub fn lingering(mut self, linger: Duration) -> Self {
         self.linger = linger;
         self
     }
 
-    /// Everything that is there.
     pub fn take(&mut self) -> Vec<TranscriptEntry> {
         let mut queue = self.shared.lock();
         let mut entries = Vec::new();
@@ -170,8 +166,8 @@ impl TranscriptReceiver {
         entries
     }
 
-    /// The next entries: as soon as they fill a batch, have waited long enough, or the session ended. `None` when
-    /// nothing will come any more.
+    /// Waits for the next entries: until they fill a batch, have waited long enough, or the session ended.
+    /// `None` at the end of the transcript.
     pub async fn next_batch(&mut self) -> Option<Vec<TranscriptEntry>> {
         loop {
             let due = {
@@ -206,7 +202,7 @@ impl Shared {
     }
 }
 
-/// Whose words are joined.
+/// Kinds of text to join.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextKind {
     Message,
@@ -214,13 +210,13 @@ enum TextKind {
 }
 
 impl Queue {
-    fn joined(&mut self, text: String, voice: TextKind) {
+    fn joined(&mut self, text: String, kind: TextKind) {
         let mut rest = text.as_str();
         while !rest.is_empty() {
-            let room = match (self.entries.back_mut().map(|entry| &mut entry.update), voice) {
+            let room = match (self.entries.back_mut().map(|entry| &mut entry.update), kind) {
                 (Some(TranscriptUpdate::Text { text }), TextKind::Message)
                 | (Some(TranscriptUpdate::Thought { text }), TextKind::Thought) => {
-                    let room = floor_boundary(rest, JOINED_BYTES.saturating_sub(text.len()));
+                    let room = rest.floor_char_boundary(JOINED_BYTES.saturating_sub(text.len()));
                     let full =
                         self.queued_bytes + room > QUEUE_BYTES || self.kept_bytes + room > TRANSCRIPT_BYTES;
                     let room = if full { 0 } else { room };
@@ -232,10 +228,10 @@ impl Queue {
                 _ => 0,
             };
             rest = &rest[room..];
-            let (head, tail) = rest.split_at(floor_boundary(rest, JOINED_BYTES));
+            let (head, tail) = rest.split_at(rest.floor_char_boundary(JOINED_BYTES));
             if !head.is_empty() {
                 let text = head.to_owned();
-                self.add(match voice {
+                self.add(match kind {
                     TextKind::Message => TranscriptUpdate::Text { text },
                     TextKind::Thought => TranscriptUpdate::Thought { text },
                 });
@@ -339,18 +335,13 @@ fn each_text(update: &mut TranscriptUpdate, mut change: impl FnMut(&mut String))
     }
 }
 
-/// At most `limit` bytes of a text, cut at a character's boundary, with a word about what is missing.
+/// At most `limit` bytes of a text, cut at a character boundary, with a note about the missing bytes.
 pub(super) fn bounded(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let kept = floor_boundary(text, limit);
+    let kept = text.floor_char_boundary(limit);
     format!("{}… [{} bytes cut]", &text[..kept], text.len() - kept)
-}
-
-/// The last character boundary at or before `at`.
-fn floor_boundary(text: &str, at: usize) -> usize {
-    text.floor_char_boundary(at)
 }
 
 #[cfg(test)]
@@ -391,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn neighbours_are_joined_and_secrets_across_chunks_go() {
+    async fn adjacent_text_is_joined_and_secrets_across_chunks_are_removed() {
         let (sender, receiver) = channel(Redactor::new(["hunter2hunter2".to_owned()]));
         sender.text("one ");
         sender.text("two hunter2");
@@ -417,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_slow_publisher_leaves_is_counted_and_the_end_is_kept() {
+    async fn entries_dropped_for_a_slow_publisher_are_counted() {
         let (sender, mut receiver) = channel(Redactor::new([]));
         let chunk = "é".repeat(JOINED_BYTES / 2 + 1);
         (0..200).for_each(|_| sender.text(&chunk));
@@ -440,7 +431,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_small_batch_waits_for_company_but_not_for_long() {
+    async fn a_small_batch_waits_for_other_entries_but_not_for_long() {
         let (sender, mut receiver) = channel(Redactor::new([]));
         let began = Instant::now();
         sender.text("a");
@@ -451,14 +442,14 @@ mod tests {
     }
 
     #[test]
-    fn of_a_secret_at_the_end_nothing_is_kept() {
+    fn no_part_of_a_secret_at_the_cut_remains() {
         let (sender, _receiver) = channel(Redactor::new(["hunter2-hunter2".to_owned()]));
         let kept = sender.redacted(&format!("{} hunter2-hunter2 and more", "x".repeat(90)), 100);
         assert!(kept.starts_with('x') && !kept.contains("hunter"), "{kept}");
     }
 
     #[test]
-    fn long_fields_are_cut_at_a_character() {
+    fn long_fields_are_cut_at_a_character_boundary() {
         assert_eq!(bounded("ééé", 3), "é… [4 bytes cut]");
         assert_eq!(bounded("abc", 3), "abc");
     }

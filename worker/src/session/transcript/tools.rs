@@ -1,24 +1,24 @@
-//! The tool calls of a session: which were told of, and of what kind each is. Bounded, whatever an agent sends.
+//! The tool calls of a session and their kinds. Bounded, whatever an agent sends.
 
 use std::collections::{HashMap, VecDeque};
 
 use agent_client_protocol::v1::schema::{ToolCallStatus, ToolKind};
 
-/// How many calls are known by their ids; of more, the oldest are forgotten, which ended long ago.
+/// How many calls are stored. Above that the oldest are dropped, which ended long ago.
 const MOST_CALLS: usize = 1024;
 
-/// The calls that are known, by their ids.
+/// Announced calls by id.
 #[derive(Debug, Default)]
 pub struct Tools {
     kinds: HashMap<String, ToolKind>,
-    /// How those ended that did, as far as the agent said so.
+    /// Final statuses, as far as the agent reports them.
     ends: HashMap<String, ToolCallStatus>,
-    /// The same ids, oldest first.
     ids: VecDeque<String>,
 }
 
 impl Tools {
-    /// Takes news of a call; whether it is a new one. Its kind stays as it was where the news don't name it.
+    /// Takes an update of a call. Returns whether the call is new. Without a kind in the update its kind
+    /// stays.
     pub fn update(&mut self, id: &str, kind: Option<ToolKind>) -> bool {
         if let Some(known) = self.kinds.get_mut(id) {
             *known = kind.unwrap_or(*known);
@@ -35,7 +35,7 @@ impl Tools {
         true
     }
 
-    /// Takes a status of a known call. Whether it failed now, and whether it had before.
+    /// Takes a status of a known call. Returns whether it failed now, and whether it had failed before.
     pub fn ended(&mut self, id: &str, status: ToolCallStatus) -> (bool, bool) {
         let is_end = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
         let before = match is_end {
@@ -46,17 +46,15 @@ impl Tools {
         (failed(status), before.is_some_and(failed))
     }
 
-    /// Whether the newest call runs, as far as is known.
+    /// Whether the newest call is running, as far as is known.
     pub fn newest_runs(&self) -> bool {
         self.ids.back().is_some_and(|id| !self.ends.contains_key(id))
     }
 
-    /// The kind of a call that is known.
     pub fn kind(&self, id: &str) -> Option<ToolKind> {
         self.kinds.get(id).copied()
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -67,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_known_by_their_ids_and_the_oldest_forgotten() {
+    fn calls_are_stored_by_id_and_the_oldest_are_dropped() {
         let mut tools = Tools::default();
         assert!(tools.update("a", Some(ToolKind::Edit)));
         assert!(!tools.update("a", None));

@@ -1,5 +1,4 @@
-//! What a session's updates add up to: the text, the tools, the plan, the usage. Everything also goes into the
-//! transcript.
+//! The sum of a session's updates: text, tools, plan, usage. Every update also goes to the transcript.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,89 +27,82 @@ use crate::session::tool_sigils::ToolSigils;
 use crate::session::transcript::{TranscriptSender, bounded};
 use crate::session::unavailable;
 
-/// How many tool titles and how many plan entries are remembered.
+/// How many tool titles and how many plan entries are stored.
 const REMEMBERED: usize = 20;
 
-/// How many oddities are noted in the transcript, so that junk doesn't fill it.
+/// How many oddities appear in the transcript, so that junk doesn't fill it.
 const MOST_ODDITIES: u32 = 10;
 
-/// Questions of one session that are kept.
+/// Most questions stored for one session.
 const MOST_QUESTIONS: usize = 20;
 
-/// Longest of them. Bytes.
 const QUESTION_BYTES: usize = 1_000;
 
-/// Most complaints about a provider that are kept, the newest.
+/// Most stored complaints about a provider. The newest ones stay.
 const MOST_COMPLAINTS: usize = 20;
 
 /// Longest sample of an oddity. Bytes.
 const SAMPLE_BYTES: usize = 200;
 
-/// A session so far.
+/// The state of a session so far.
 pub struct Record {
-    /// Where everything is shown.
     pub transcript: TranscriptSender,
-    /// Where the protocol's lines are written, if they are.
+    /// Log of the protocol's lines, if enabled.
     pub protocol: Option<ProtocolLog>,
-    /// The agent's message text, not redacted yet.
+    /// The agent's message text, before redaction.
     pub text: String,
-    /// Whether text was left out.
+    /// Whether text was dropped.
     pub text_truncated: bool,
-    /// How many tools were called.
     pub tool_calls: u32,
-    /// How many of these calls failed.
     pub failed_tool_calls: u32,
-    /// What is known of the agent.
     pub agent: AgentInfo,
-    /// What it said of itself.
     pub introduction: Introduction,
-    /// How many updates got the agent on; chatter doesn't count.
+    /// Number of updates that show progress; chatter doesn't count.
     pub steps: u64,
     /// Output of the last tool call that failed.
     pub last_tool_error: Option<String>,
     session: Option<String>,
-    /// Whether it was begun by an earlier process.
+    /// Whether an earlier process began the session.
     resumed: bool,
-    /// What was used.
     meter: Meter,
-    /// How it is paid.
+    /// How the session is paid for.
     tariff: Tariff,
-    /// Whether it told a cost in a currency that isn't known.
+    /// Whether the agent reported a cost in an unknown currency.
     foreign: bool,
-    /// Who is told what was used, and knows what may be.
+    /// The session's share; receives its usage.
     allowance: Arc<Allowance>,
-    /// Whether updates tell an earlier session again.
+    /// Whether updates are a replay of an earlier session.
     muted: bool,
     tools: Tools,
-    /// The last output that a call showed, in case it fails without a word.
+    /// The last output of a call, in case it fails without a message.
     last_output: Option<(String, String)>,
     plan: Vec<String>,
     titles: VecDeque<String>,
     message: Option<String>,
     after_tool: bool,
     oddities: u32,
-    /// Lines that are no messages, and the first of them.
+    /// Number of lines that are no messages.
     unread: u32,
     first_unread: String,
-    /// What the agent told of its provider's refusals since it last got on, and when.
+    /// Reports of provider refusals since the last progress, with their times.
     complaints: VecDeque<(Instant, String)>,
-    /// Where the text of the turn begins that is to correct what was said before.
+    /// Start of the correcting turn's text.
     corrected_from: Option<usize>,
-    /// Where the text of the agent's last message begins: after the last tool call at least.
+    /// Start of the agent's last message, at the earliest after its last tool call.
     message_from: usize,
-    /// What the agent offered last: models and modes.
+    /// Models and modes that the agent offered last.
     offers: (Options, Options),
-    /// What the agent asked of a person.
+    /// The agent's questions for people.
     questions: Vec<String>,
 }
 
 impl Record {
-    /// An empty one, for an agent of the configuration.
+    /// An empty record for a configured agent.
     pub fn new(transcript: TranscriptSender, agent: &str) -> Self {
         Self::paid(transcript, agent, Tariff::default(), Arc::default())
     }
 
-    /// The same of a session that is paid in this way, and may use no more than it is allowed.
+    /// An empty record with a tariff and an allowance.
     pub fn paid(
         transcript: TranscriptSender,
         agent: &str,
@@ -155,23 +147,22 @@ impl Record {
         }
     }
 
-    /// From here on only this session's updates count.
-    pub fn session_began(&mut self, session: &str) {
+    /// Records the session's id: from here on updates of other sessions don't count.
+    pub fn set_session(&mut self, session: &str) {
         self.session = Some(session.to_owned());
     }
 
-    /// The session's id, once there is one.
+    /// The session's id, if one is open.
     pub fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }
 
-    /// Whether an earlier process began the session.
     pub fn resumed(&self) -> bool {
         self.resumed
     }
 
-    /// The agent took up a session that an earlier process began. What comes now stands on lines of its own, and the
-    /// process may count its calls from the start.
+    /// Records that the agent resumed a session of an earlier process. New text starts on its own line, and
+    /// the process may count its calls from the start.
     pub fn session_resumed(&mut self) {
         self.resumed = true;
         self.tools.clear();
@@ -180,11 +171,11 @@ impl Record {
         self.after_tool = true;
     }
 
-    /// Takes the models and modes that the agent offers. A session that an earlier process began is offered what was, where
-    /// the agent does not say it again.
+    /// Records the agent's models and modes. A resumed session keeps the earlier offers that the agent does
+    /// not repeat.
     pub fn offered(&mut self, models: Options, modes: Options) -> (Options, Options) {
         self.offers = if self.resumed {
-            (models.or_again(&self.offers.0), modes.or_again(&self.offers.1))
+            (models.or_earlier(&self.offers.0), modes.or_earlier(&self.offers.1))
         } else {
             (models, modes)
         };
@@ -192,8 +183,7 @@ impl Record {
         self.offers.clone()
     }
 
-    /// The mode that is in use.
-    pub fn mode_is(&mut self, mode: String) {
+    pub fn set_current_mode(&mut self, mode: String) {
         if let Some(session) = &mut self.introduction.session {
             session.mode = Some(mode);
         }
@@ -207,16 +197,16 @@ impl Record {
         }
     }
 
-    /// The agent's message text without secrets, after the sigils of its tools.
-    pub fn full_text(&self, left: Option<&ToolSigils>) -> String {
+    /// The agent's redacted message text, after the sigils of its tools.
+    pub fn full_text(&self, sigils: Option<&ToolSigils>) -> String {
         let redactor = self.transcript.redactor();
-        match left {
-            Some(left) => redactor.words(&left.before(&self.text)),
+        match sigils {
+            Some(sigils) => redactor.words(&sigils.before(&self.text)),
             None => redactor.words(&self.text),
         }
     }
 
-    /// Adds a person's words to the agent.
+    /// Adds a person's message to the agent.
     pub fn add_words(&mut self, words: &Words) {
         self.transcript.flush();
         self.transcript.push(TranscriptUpdate::Said {
@@ -225,18 +215,17 @@ impl Record {
         });
     }
 
-    /// What it asked, in its order.
     pub fn questions(&self) -> &[String] {
         &self.questions
     }
 
-    /// From here on the agent corrects what it said: a task graph takes the place of those before it.
-    pub fn correction_begins(&mut self) {
+    /// Starts a correcting turn: its task graph replaces earlier ones.
+    pub fn begin_correction(&mut self) {
         self.settle();
         self.corrected_from = Some(self.text.len());
     }
 
-    /// Leaves behind what was corrected since [`Self::correction_begins`].
+    /// Removes the text that was corrected since [`Self::begin_correction`].
     pub fn settle(&mut self) {
         if let Some(before) = self.corrected_from.take() {
             let message_bytes = self.text.len() - self.message_from;
@@ -245,7 +234,7 @@ impl Record {
         }
     }
 
-    /// What was used, by all processes. It is never less than what was told before.
+    /// Total usage of all processes. It never falls below an earlier report.
     pub fn used(&self) -> Usage {
         let model = self.agent.model.as_deref();
         self.allowance.uses(
@@ -255,33 +244,31 @@ impl Record {
         self.allowance.used().0
     }
 
-    /// What of the session's share of the run's limits is used up.
+    /// The exhausted limit of the session's share, if any.
     pub fn used_up(&self) -> Option<SessionLimit> {
         self.allowance.reached()
     }
 
-    /// Updates that tell an earlier session again are no part of this one.
+    /// Ignores updates while an earlier session is replayed.
     pub fn mute(&mut self, muted: bool) {
         if muted {
-            self.meter.process_begins();
+            self.meter.begin_process();
         }
         self.muted = muted;
     }
 
-    /// The agent is given a prompt.
     pub fn prompted(&mut self, prompt: &str) {
         self.message_from = self.text.len();
         self.meter.prompted(prompt);
         self.used();
     }
 
-    /// Takes the parameters of a `session/update`.
     pub fn update(&mut self, params: &str) {
         if self.muted {
             return self.replay_update(params);
         }
         let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
-            self.odd("an update of a kind that is not known", params);
+            self.note_oddity("an update of a kind that is not known", params);
             return;
         };
         if self
@@ -289,7 +276,7 @@ impl Record {
             .as_deref()
             .is_some_and(|session| *session != *notification.session_id.0)
         {
-            self.odd("an update of another session", params);
+            self.note_oddity("an update of another session", params);
             return;
         }
         use SessionUpdate as U;
@@ -312,7 +299,7 @@ impl Record {
             _ => {}
         }
         if unavailable::is_complaint(&text) {
-            self.complained(&text);
+            self.add_complaint(&text);
         } else if step {
             self.steps += 1;
             self.complaints.clear();
@@ -324,7 +311,7 @@ impl Record {
             U::ToolCallUpdate(update) => self.tool(update),
             U::Plan(plan) => self.plan(&plan),
             U::UsageUpdate(update) => self.usage_update(&update),
-            // The prompt's echo, commands, modes, titles.
+            // The echo of the prompt, commands, modes, titles.
             other => {
                 self.transcript.push(raw_update(&self.transcript, params));
                 if matches!(other, U::ConfigOptionUpdate(_) | U::CurrentModeUpdate(_)) {
@@ -335,8 +322,7 @@ impl Record {
         self.used();
     }
 
-    /// Takes an update of an earlier session. Of all that, only the cost counts, where it is told last: it is what the
-    /// agent counts on from.
+    /// Takes a replayed update. Only a cost in the last update counts: the agent continues counting from it.
     fn replay_update(&mut self, params: &str) {
         let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
             return;
@@ -351,12 +337,12 @@ impl Record {
         }
     }
 
-    /// The kind of a tool call that was announced before.
+    /// The kind of an announced tool call.
     pub fn tool_kind(&self, id: &str) -> Option<ToolKind> {
         self.tools.kind(&bounded(id, TITLE_BYTES))
     }
 
-    /// Usage from the answer to the prompt.
+    /// Adds the usage of a response to a prompt.
     pub fn answered(&mut self, answer: &Value) {
         self.meter.add_response(usage::of_response(answer));
         let used = self.used();
@@ -369,13 +355,13 @@ impl Record {
         }
     }
 
-    /// What the agent said last: in this turn, and after its last tool call.
+    /// The agent's last message: in this turn, after its last tool call.
     pub fn last_message(&self) -> &str {
         self.text.get(self.message_from..).unwrap_or_default()
     }
 
-    /// Notes something that no well-behaved agent sends; only the first few are shown.
-    pub fn odd(&mut self, what: &str, sample: &str) {
+    /// Notes something that no well-behaved agent sends. Only the first few appear in the transcript.
+    pub fn note_oddity(&mut self, what: &str, sample: &str) {
         self.oddities += 1;
         if self.oddities <= MOST_ODDITIES {
             let sample = self.transcript.redacted(sample, SAMPLE_BYTES);
@@ -384,19 +370,19 @@ impl Record {
         tracing::debug!(what, "the agent sent something odd");
     }
 
-    /// Takes a line on standard output that is no message.
+    /// Records a line on standard output that is no message.
     pub fn unread(&mut self, line: &str) {
         self.unread += 1;
         if self.unread == 1 {
             self.first_unread = self.transcript.redacted(line.trim(), SAMPLE_BYTES);
         }
         if unavailable::is_complaint(line) {
-            self.complained(line);
+            self.add_complaint(line);
         }
-        self.odd("a line that is no message", line);
+        self.note_oddity("a line that is no message", line);
     }
 
-    /// What of standard output was no message, in words.
+    /// Description of standard output that was no message.
     pub fn unread_output(&self) -> Option<String> {
         let first = &self.first_unread;
         match self.unread {
@@ -408,20 +394,20 @@ impl Record {
         }
     }
 
-    /// Notes that the agent tells of its provider's refusal.
-    pub fn complained(&mut self, words: &str) {
+    /// Records a report of a provider's refusal.
+    pub fn add_complaint(&mut self, words: &str) {
         self.complaints
             .push_back((Instant::now(), bounded(&plain(words), SAMPLE_BYTES)));
         self.complaints
             .drain(..self.complaints.len().saturating_sub(MOST_COMPLAINTS));
     }
 
-    /// What it told of that since it last got on, and when, oldest first.
+    /// Reports of provider refusals since the last progress, oldest first.
     pub fn complaints(&self) -> impl DoubleEndedIterator<Item = &(Instant, String)> {
         self.complaints.iter()
     }
 
-    /// Whether the newest tool call runs, as far as is known.
+    /// Whether the newest tool call is running, as far as is known.
     pub fn tool_runs(&self) -> bool {
         self.tools.newest_runs()
     }
@@ -525,7 +511,7 @@ impl Record {
         });
     }
 
-    /// What the agent says is set now.
+    /// Records a changed model or mode.
     fn settings(&mut self, params: &str) {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let update = &params["update"];
@@ -534,7 +520,7 @@ impl Record {
         }
         let modes = Options::modes(update);
         if let Some(mode) = modes.current().or(update["currentModeId"].as_str()) {
-            self.mode_is(bounded(mode, TITLE_BYTES));
+            self.set_current_mode(bounded(mode, TITLE_BYTES));
         }
     }
 
@@ -547,7 +533,7 @@ impl Record {
         if let Some(cost) = cost.filter(|cost| !cost.currency.eq_ignore_ascii_case("usd") && !self.foreign) {
             self.foreign = true;
             self.transcript.note(format!(
-                "the agent tells its cost in {}, not in USD: it counts by tokens and the model's price",
+                "the agent reports its cost in {}, not in USD: its tokens and the model's price count instead",
                 bounded(&plain(&cost.currency), SAMPLE_BYTES)
             ));
         }
@@ -560,7 +546,7 @@ impl Record {
     }
 }
 
-/// The cost that an update tells, if it is in US dollars.
+/// The cost in an update, if it is in US dollars.
 fn cost(update: &UsageUpdate) -> Option<f64> {
     let cost = update.cost.as_ref()?;
     usage::dollars(cost.amount, &cost.currency)

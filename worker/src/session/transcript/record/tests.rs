@@ -1,4 +1,4 @@
-//! What updates add up to.
+//! Tests of the sum of a session's updates.
 
 use super::*;
 use crate::session::redaction::Redactor;
@@ -10,7 +10,7 @@ use serde_json::json;
 fn record(updates: &[Value]) -> Record {
     let (transcript, _) = channel(Redactor::new([]));
     let mut record = Record::new(transcript, "a");
-    record.session_began("s");
+    record.set_session("s");
     for update in updates {
         record.update(&json!({ "sessionId": "s", "update": update }).to_string());
     }
@@ -44,7 +44,7 @@ fn only_message_text_counts_and_chunks_are_joined() {
 }
 
 #[test]
-fn messages_around_a_tool_call_stand_on_lines_of_their_own() {
+fn messages_around_a_tool_call_are_on_separate_lines() {
     let record = record(&[
         chunk("agent_message_chunk", "I look."),
         tool("1", json!({ "title": "Read a" })),
@@ -58,7 +58,7 @@ fn messages_around_a_tool_call_stand_on_lines_of_their_own() {
 }
 
 #[test]
-fn last_message_is_what_came_after_the_last_call() {
+fn the_last_message_is_the_text_after_the_last_call() {
     let mut record = record(&[
         chunk("agent_message_chunk", "I look."),
         tool("1", json!({ "title": "Read a" })),
@@ -70,8 +70,8 @@ fn last_message_is_what_came_after_the_last_call() {
     let update = json!({ "sessionId": "s", "update": tool("2", json!({ "title": "Read b" })) });
     record.update(&update.to_string());
     assert_eq!(record.last_message(), "");
-    let said = json!({ "sessionId": "s", "update": chunk("agent_message_chunk", "over") });
-    record.update(&said.to_string());
+    let message = json!({ "sessionId": "s", "update": chunk("agent_message_chunk", "over") });
+    record.update(&message.to_string());
     assert_eq!(record.last_message(), "\nover");
     record.prompted("");
     assert_eq!(record.last_message(), "");
@@ -85,7 +85,7 @@ fn updates_of_other_sessions_do_not_count() {
 }
 
 #[test]
-fn failed_tool_calls_leave_their_output() {
+fn a_failed_tool_calls_output_is_recorded() {
     let failed = record(&[
         tool("1", json!({ "title": "Run tests", "kind": "execute" })),
         tool(
@@ -106,7 +106,7 @@ fn failed_tool_calls_leave_their_output() {
 }
 
 #[test]
-fn updates_of_every_kind_are_in_the_transcript() {
+fn updates_of_every_kind_appear_in_the_transcript() {
     use agent_client_protocol::v1::schema::SessionUpdate as U;
     let rows = [
         (chunk("user_message_chunk", "an echo"), "an echo"),
@@ -173,7 +173,7 @@ fn cost_is_the_newest_sum_and_other_currencies_are_unknown() {
 }
 
 #[test]
-fn what_nobody_tells_in_dollars_counts_by_the_models_price() {
+fn usage_without_a_dollar_cost_is_priced_by_the_model() {
     let price = Price {
         input: 1.0,
         output: 2.0,
@@ -196,23 +196,23 @@ fn what_nobody_tells_in_dollars_counts_by_the_models_price() {
         (used.cost_usd.map(|usd| (usd * 1e6).round()), used.basis)
     };
     let usage = |used: u64, cost: Value| json!({ "sessionUpdate": "usage_update", "used": used, "size": 1, "cost": cost });
-    record.session_began("s");
+    record.set_session("s");
     record.prompted(&"x".repeat(4_000));
-    // By texts: 1,000 tokens read, and what is written.
+    // By texts: 1,000 tokens read, and the written text.
     assert_eq!(record.used().basis, Some(Basis::Estimated));
-    let said = chunk("agent_message_chunk", &"y".repeat(400));
-    assert_eq!(tells(&mut record, said), (Some(1_200.0), Some(Basis::Estimated)));
+    let message = chunk("agent_message_chunk", &"y".repeat(400));
+    assert_eq!(tells(&mut record, message), (Some(1_200.0), Some(Basis::Estimated)));
     let euros = json!({ "amount": 9.0, "currency": "EUR" });
     assert_eq!(
         tells(&mut record, usage(2_100, euros)),
         (Some(2_200.0), Some(Basis::Estimated))
     );
-    // Told at the end: less than was estimated, but sure.
+    // Reported at the end: less than the estimate, but certain.
     record.answered(&json!({ "usage": { "inputTokens": 1_000, "outputTokens": 500 } }));
     let used = record.used();
     assert_eq!((used.cost_usd, used.basis), (Some(0.002), Some(Basis::Known)));
     assert_eq!(record.used_up(), None);
-    // A jump ends it, and what falls gives nothing back.
+    // A jump ends the session, and a falling figure gives nothing back.
     let dollars = |amount: f64| json!({ "amount": amount, "currency": "USD" });
     tells(&mut record, usage(2_100, dollars(1.5)));
     assert_eq!(record.used_up(), Some(SessionLimit::Cost));
@@ -233,7 +233,7 @@ fn a_model_without_a_price_is_named_as_one_and_its_cost_is_an_estimate() {
             ..Tariff::default()
         };
         let mut record = Record::paid(transcript, "a", tariff, Arc::default());
-        record.session_began("s");
+        record.set_session("s");
         record.answered(&answer);
         assert_eq!(
             (record.used().cost_usd, record.used().basis),
