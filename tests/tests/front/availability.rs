@@ -1,4 +1,4 @@
-//! What people are told of tasks that nobody can start now (SPEC 7.3).
+//! Reasons that people see for tasks that no worker can start now (SPEC 7.3).
 
 use ralph_tests::harness::{WorkerOptions, binary};
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::stage::Stage;
 use crate::typed::{output, said, until_said};
 
 #[tokio::test]
-async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
+async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
     let config = "[agents.gone]\ncommand = \"/no/such/agent\"\n";
     let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], config).await;
     let task = |key: &str, more: serde_json::Value| {
@@ -75,7 +75,7 @@ async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
         );
     }
     until_said(&stage, "task show f/good", ": done").await;
-    // Somebody who has the agent begins at once.
+    // A worker with the agent begins at once.
     std::fs::write(
         stage.world.dir().join(".ralph.toml"),
         format!(

@@ -1,4 +1,5 @@
-//! Transcripts are what their workers sent: others can't add to them, and what the broker lost comes again.
+//! A transcript holds what its worker sent: others cannot add to it, and the worker resends what the broker
+//! lost.
 
 use ralph_coordinator::embedded::Role;
 use ralph_shared::ids::{DispatchId, Incarnation};
@@ -12,7 +13,7 @@ use crate::stage::Stage;
 use crate::typed::{said, started, until_said, until_told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_again() {
+async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
     let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
     let gate = stage.world.gate("fenced");
     let description = format!(
@@ -26,7 +27,7 @@ async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_ag
     let mut follower = started(&stage, "follower", "logs f/a --follow");
     until_told(&follower, "first words").await;
 
-    // Whoever has the workers' login can publish under any dispatch.
+    // Anyone with the workers' login can publish under any dispatch.
     let thief = BrokerConnection::connect(
         &stage.world.nats_url(Role::Worker).unwrap(),
         Subjects::default(),
@@ -61,7 +62,7 @@ async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_ag
         thief.transcript(&forged).await.unwrap();
     }
 
-    // The broker forgets what came so far.
+    // The broker loses all entries so far.
     let bus = &stage.world.bus;
     let stream = bus
         .jetstream
@@ -93,10 +94,10 @@ async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_ag
         whole.contains("last words") && !whole.contains("forged"),
         "{whole}"
     );
-    let kept: String = said(&stage, "logs f/a").await;
+    let stored: String = said(&stage, "logs f/a").await;
     assert!(
-        kept.contains("✓ says done") && !kept.contains("<task-done>"),
-        "{kept}"
+        stored.contains("✓ says done") && !stored.contains("<task-done>"),
+        "{stored}"
     );
     stage.strike().await;
 }

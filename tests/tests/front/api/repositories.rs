@@ -1,4 +1,4 @@
-//! Which branches and repositories may be named, by the API and by commands.
+//! Branches and repositories that the API and the commands accept.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ fn feature(name: &str, address: &str, branch: Option<&str>) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_are_no_plain_branch_are_refused_by_the_api_and_by_commands() {
+async fn the_api_and_the_commands_refuse_invalid_branch_names() {
     let stage = Stage::set().await;
     stage.repository.git(&["tag", "v1", "main"]).unwrap();
     let path = stage.repository.path().display().to_string();
@@ -58,17 +58,17 @@ async fn names_that_are_no_plain_branch_are_refused_by_the_api_and_by_commands()
     }
     for (taken, words) in [("v1", "is a tag"), ("main", "exists in")] {
         let told = output(&stage, &submit(taken)).await;
-        let said = String::from_utf8_lossy(&told.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&told.stderr).into_owned();
         assert!(
-            told.status.code() == Some(2) && said.contains(words),
-            "{taken}: {said}"
+            told.status.code() == Some(2) && stderr.contains(words),
+            "{taken}: {stderr}"
         );
     }
     stage.strike().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_that_is_somebody_elses_costs_no_session() {
+async fn a_branch_with_foreign_commits_fails_without_a_session() {
     let stage = Stage::set().await;
     let base = stage.repository.head("main").unwrap();
     stage.repository.git(&["branch", "taken", "main"]).unwrap();
@@ -100,7 +100,7 @@ async fn a_branch_that_is_somebody_elses_costs_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addresses_that_run_programs_or_lead_to_the_machine_are_refused() {
+async fn addresses_that_run_programs_or_point_at_the_machine_are_refused() {
     let world = World::start_with(Settings {
         repositories: Repositories {
             local: false,
@@ -141,9 +141,9 @@ async fn addresses_that_run_programs_or_lead_to_the_machine_are_refused() {
     world.stop().await;
 }
 
-/// Git's own words are shown, and `git init` is no advice for what is there.
+/// Git's own error is shown, and an existing repository gets no advice to run `git init`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repository_that_git_can_not_read_is_told_in_gits_own_words() {
+async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
     let stage = Stage::set().await;
     let folder = stage.world.dir().join("odd");
     std::fs::create_dir(&folder).unwrap();
@@ -177,7 +177,7 @@ async fn a_repository_that_git_can_not_read_is_told_in_gits_own_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_only_the_repository_knows_is_told_at_submission() {
+async fn a_submission_warns_of_a_filter_that_only_the_repository_defines() {
     let stage = Stage::set().await;
     let folder = stage.world.dir().join("secrets");
     let git = |args: &[&str]| {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::caller::{ADMIN, Api};
 
-/// Status and problem type of a look with this token.
+/// Status, problem type and detail that a request with this token gets.
 async fn look(api: &Api, token: Option<&str>) -> (u16, String, String) {
     let response = api.send(Method::GET, "/api/v1/status", token, None).await;
     let status = response.status().as_u16();
@@ -50,19 +50,19 @@ async fn a_stream_ends_with_its_token() {
         .unwrap();
     for stream in [revoked, expired] {
         let rest = tokio::time::timeout(Duration::from_secs(60), stream.text()).await;
-        assert!(rest.is_ok(), "the stream goes on");
+        assert!(rest.is_ok(), "the stream should have ended");
     }
-    // Its own goes on: what happens is told.
-    let told = tokio::spawn(lasting.text());
+    // The stream of the lasting token continues and reports changes.
+    let rest_of_stream = tokio::spawn(lasting.text());
     let (status, _) = api.post("/features/f/cancel", &json!({})).await;
     assert_eq!(status.as_u16(), 200);
-    assert!(told.await.unwrap().unwrap().contains("cancelled"));
+    assert!(rest_of_stream.await.unwrap().unwrap().contains("cancelled"));
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test]
-async fn lists_say_when_a_token_was_used_last() {
+async fn token_lists_show_the_last_use() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let (_, made) = api.post("/tokens", &json!({"name": "ci", "role": "read"})).await;
@@ -77,7 +77,7 @@ async fn lists_say_when_a_token_was_used_last() {
     let first = used().await;
     assert!(first.is_string(), "{first}");
     assert_eq!(look(&api, Some(token)).await.0, 200);
-    assert_eq!(used().await, first, "each request is a write");
+    assert_eq!(used().await, first, "the second request should write nothing");
     sqlx::query("update api_tokens set last_used_at = now() - interval '2 hours' where name = 'ci'")
         .execute(&world.db)
         .await
@@ -90,7 +90,7 @@ async fn lists_say_when_a_token_was_used_last() {
 }
 
 #[tokio::test]
-async fn no_token_a_wrong_one_and_an_expired_one_are_told_apart() {
+async fn missing_wrong_and_expired_tokens_get_different_errors() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let make = async |name: &str, ms: Option<i64>| {
@@ -108,7 +108,7 @@ async fn no_token_a_wrong_one_and_an_expired_one_are_told_apart() {
     for made in [&lasting, &month, &brief] {
         assert_eq!(look(&api, Some(&token(made))).await.0, 200);
     }
-    // Its hour passes.
+    // One hour later.
     sqlx::query("update api_tokens set expires_at = now() where name = 'brief'")
         .execute(&world.db)
         .await
@@ -218,7 +218,7 @@ async fn a_token_limited_to_repositories_submits_work_for_no_other() {
     let folder = json!({"name": "folder", "description": "x", "dir": {"path": "/srv/x", "pool": "dir-0123456789ab", "id": "x"}});
     assert_eq!(post(token, "/features", folder).await.0, 403);
 
-    // Nor under another's identity, nor into another's memory.
+    // Nor under another repository's identity, nor into its memory.
     let mut spoofed = feature("spoofed", "https://github.com/acme/todo");
     spoofed["repo"]["id"] = json!("other.org/x");
     assert_eq!(post(token, "/features", spoofed).await.0, 403);
@@ -227,7 +227,7 @@ async fn a_token_limited_to_repositories_submits_work_for_no_other() {
     let import = json!({"repo": "other.org/x", "items": []});
     assert_eq!(post(token, "/memory/import", import).await.0, 403);
 
-    // Nor does it add to what another token submitted.
+    // Nor into a feature that another token submitted.
     let (status, _) = post(ADMIN, "/features", feature("foreign", "https://other.org/x")).await;
     assert_eq!(status, 201);
     let into = |feature: &str| json!({"title": "T", "feature": feature});

@@ -1,4 +1,4 @@
-//! A run of one task: that task and nothing else of its feature.
+//! A run of one task and nothing else of its feature.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn statuses(stage: &Stage) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_task_runs_alone_once_what_it_waits_for_is_done() {
+async fn a_task_runs_alone_once_its_blockers_are_done() {
     let stage = Stage::set().await;
     stage
         .submit(json!({"tasks": {"source": "t", "text": TASKS}, "draft": true}))
@@ -38,7 +38,8 @@ async fn one_task_runs_alone_once_what_it_waits_for_is_done() {
     let (_, a) = stage.api.get("/tasks/f%2Fa").await;
     assert_eq!(runs["items"][0]["only_task"], a["id"], "{runs}");
     assert_eq!(runs["items"][0]["outcome"], "complete", "{runs}");
-    // Its feature has more to do, and says so: what it waits for is no run of that task any more.
+    // The feature has more to do: task c now waits for a run of the feature, no longer for the end of that
+    // run.
     let shown = said(&stage, "task show f/c").await;
     assert!(!shown.contains("alone") && shown.contains("waits: "), "{shown}");
     let (_, feature) = stage.api.get("/features/f").await;
@@ -52,7 +53,7 @@ async fn one_task_runs_alone_once_what_it_waits_for_is_done() {
 
     said(&stage, "task run f/c --wait").await;
     assert_eq!(statuses(&stage).await, ["done", "pending", "done"]);
-    // The rest is the feature's run.
+    // The feature's run does the rest.
     said(&stage, "feature run f --wait").await;
     assert_eq!(statuses(&stage).await, ["done", "done", "done"]);
     assert_eq!(stage.file("b.txt"), "b");
@@ -62,7 +63,7 @@ async fn one_task_runs_alone_once_what_it_waits_for_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_fails_alone_ends_its_run_and_a_retry_goes_on_with_it_alone() {
+async fn a_task_that_fails_alone_ends_its_run_and_a_retry_runs_it_alone() {
     let stage = Stage::set().await;
     let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n\
                  - {key: b, title: B, description: \"@write b.txt b\\n@done\"}\n";

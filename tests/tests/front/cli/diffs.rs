@@ -1,4 +1,4 @@
-//! `task diff`, `feature diff` and `feature checkout`: what changed, in a clone of the repository.
+//! `task diff`, `feature diff` and `feature checkout` in a clone of the repository.
 
 use std::path::Path;
 use std::process::Command;
@@ -42,7 +42,7 @@ fn command(stage: &Stage, folder: &Path, line: &str) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_are_shown_where_the_repository_is() {
+async fn diffs_are_shown_in_a_clone_of_the_repository() {
     let stage = Stage::set().await;
     stage
         .submit(json!({"tasks": {"source": "t", "text": TASKS}}))
@@ -69,7 +69,7 @@ async fn changes_are_shown_where_the_repository_is() {
         ("task diff f/a --attempt 2", &["\n+two\n"], &["one"]),
         ("task diff f/b", &["\n+three\n"], &["a.txt"]),
         ("task diff f/b --attempt 1 --stat", &["b.txt | 1 +"], &["three"]),
-        // It left a commit, as every session does, and nothing in it.
+        // The session left an empty commit.
         ("task diff f/c", &[], &["diff"]),
         ("feature diff f", &["\n+two\n"], &["b.txt"]),
         ("feature diff f --stat", &["a.txt | 1 +"], &["two"]),
@@ -94,7 +94,7 @@ async fn changes_are_shown_where_the_repository_is() {
         );
     }
 
-    // Git pages what it shows, with the pager of ours.
+    // Git shows its output in Ralph's pager.
     let mut paged = command(&stage, &clone, "feature diff f");
     paged.env("RALPH_PAGER", "sed s/^/%/");
     let (status, shown) = Terminal::open(&paged).end();
@@ -109,10 +109,10 @@ async fn changes_are_shown_where_the_repository_is() {
     let (code, _, said) = run(&clone, "feature checkout f");
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "two\n");
-    // A second time there is nothing to do.
+    // A second checkout has nothing to do.
     assert_eq!(run(&clone, "feature checkout f").0, Some(0));
 
-    // From a head without a branch, with a branch of the feature's that is behind or isn't there yet.
+    // From a detached head, with a feature branch that is behind or missing.
     let git = |arguments: &[&str]| {
         let output = std::process::Command::new("git")
             .args(arguments)
@@ -134,14 +134,14 @@ async fn changes_are_shown_where_the_repository_is() {
         assert_eq!(git(&["symbolic-ref", "--short", "HEAD"]), "ralph/f");
         assert_eq!(git(&["rev-parse", "HEAD"]), head);
     }
-    // What isn't committed is never overwritten, and nothing moves then.
+    // The checkout never overwrites uncommitted changes; it then moves nothing.
     git(&["checkout", "-q", "--detach", "origin/main"]);
     std::fs::write(clone.join("a.txt"), "mine\n").unwrap();
     let (code, _, said) = run(&clone, "feature checkout f");
     assert!(code != Some(0) && said.contains("a.txt"), "{said}");
     assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "mine\n");
     assert_eq!(git(&["rev-parse", "HEAD"]), git(&["rev-parse", "origin/main"]));
-    // A change that is in nobody's way comes along.
+    // An uncommitted change without a conflict is carried over.
     std::fs::remove_file(clone.join("a.txt")).unwrap();
     git(&["checkout", "-q", "--force", "origin/main"]);
     std::fs::write(clone.join("note.txt"), "mine\n").unwrap();

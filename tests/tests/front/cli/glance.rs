@@ -1,4 +1,4 @@
-//! What people see at a glance: what waits for them, what it cost, and when something was.
+//! Overviews: what needs a person, what it cost, and when something happened.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::stage::Stage;
 use crate::typed::{said, said_in};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
+async fn overviews_count_what_needs_a_person_and_sum_up_costs() {
     let stage = Stage::set().await;
     assert!(!said(&stage, "status").await.contains("waits for you"));
     let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
@@ -14,7 +14,7 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
     stage.ends("blocked").await;
-    // Nobody serves its pool, so it runs until it is paused.
+    // No worker serves its pool, so it runs until it is paused.
     stage
         .api
         .submit("g", "- {key: a, title: A, pool: nowhere}\n")
@@ -26,17 +26,17 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
 
     let one = "1 task needs you (`ralph inbox`)";
     for (line, more) in [("feature list", ""), ("status", ", 1 task has no worker")] {
-        let told = said(&stage, line).await;
+        let text = said(&stage, line).await;
         let all = format!("{one}{more}, 1.50 USD so far");
-        assert!(told.contains(&all), "`{line}`: {told}");
+        assert!(text.contains(&all), "`{line}`: {text}");
     }
     said(&stage, "feature pause g").await;
     said(&stage, "task skip f/a").await;
     for line in ["feature list", "status"] {
-        let told = said(&stage, line).await;
+        let text = said(&stage, line).await;
         assert!(
-            told.contains("1 feature is paused, 1.50 USD so far"),
-            "`{line}`: {told}"
+            text.contains("1 feature is paused, 1.50 USD so far"),
+            "`{line}`: {text}"
         );
     }
     let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
@@ -50,9 +50,9 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
     stage.strike().await;
 }
 
-/// Of features that are over, the newest five are named.
+/// The status lists only the newest five of the ended features.
 #[tokio::test(flavor = "multi_thread")]
-async fn features_that_are_not_named_are_paused_and_cost_something_too() {
+async fn totals_include_features_that_the_status_does_not_list() {
     let stage = Stage::set().await;
     for n in 0..7 {
         let graph = "- {key: a, title: A, pool: nowhere}\n";
@@ -70,13 +70,13 @@ async fn features_that_are_not_named_are_paused_and_cost_something_too() {
         };
         said(&stage, &line).await;
     }
-    let told = said(&stage, "status").await;
+    let text = said(&stage, "status").await;
     assert!(
-        told.contains("1 feature is paused, 3.00 USD so far, 3.50 USD with all other features"),
-        "{told}"
+        text.contains("1 feature is paused, 3.00 USD so far, 3.50 USD with all other features"),
+        "{text}"
     );
-    let told = said(&stage, "feature list").await;
-    assert!(told.contains("3.50 USD so far\n"), "{told}");
+    let text = said(&stage, "feature list").await;
+    assert!(text.contains("3.50 USD so far\n"), "{text}");
     let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
     assert_eq!(
         (&status["cost_usd"], &status["total_cost_usd"]),
@@ -85,9 +85,9 @@ async fn features_that_are_not_named_are_paused_and_cost_something_too() {
     stage.strike().await;
 }
 
-/// The newest five that are over, and whatever needs a person, however old.
+/// The status lists the newest five ended features and every feature that needs a person, however old.
 #[tokio::test(flavor = "multi_thread")]
-async fn features_that_need_a_person_are_always_named() {
+async fn the_status_always_lists_features_that_need_a_person() {
     let stage = Stage::set().await;
     let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
     stage
@@ -101,10 +101,10 @@ async fn features_that_need_a_person_are_always_named() {
             .await;
         said(&stage, &format!("feature cancel g{n} --yes")).await;
     }
-    let told = said(&stage, "status").await;
+    let text = said(&stage, "status").await;
     assert!(
-        told.contains("\nf ") && told.contains("\nand 2 more: `ralph feature list`\n"),
-        "{told}"
+        text.contains("\nf ") && text.contains("\nand 2 more: `ralph feature list`\n"),
+        "{text}"
     );
     let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
     assert_eq!(
@@ -118,7 +118,7 @@ async fn features_that_need_a_person_are_always_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_told_times_of_their_zone_and_programs_of_none() {
+async fn people_get_times_in_their_zone_and_programs_in_utc() {
     let stage = Stage::set().await;
     stage
         .api

@@ -1,4 +1,4 @@
-//! The morning: what waits for a person is understood with one command, and decided with one command each.
+//! The inbox: one command shows what waits for a person, and one more decides each item.
 
 use ralph_tests::harness::{WorkerOptions, until};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ async fn inbox(stage: &Stage) -> Value {
     serde_json::from_str(&said(stage, "inbox --output json").await).unwrap()
 }
 
-/// The command of an item that begins with these words, once the item is there.
+/// The command of an inbox item that begins with these words.
 async fn command(stage: &Stage, kind: &str, name: &str, begins: &str) -> String {
     let inbox = inbox(stage).await;
     let items = inbox["items"].as_array().unwrap();
@@ -43,7 +43,7 @@ fn tasks(n: usize, usd: f64, last: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_night_is_understood_and_decided_in_the_morning() {
+async fn one_command_shows_a_night_and_one_more_decides_each_item() {
     let options = WorkerOptions::named("w").slots(4);
     let stage = Stage::with(&options, &[("README.md", "begin\n")], "").await;
     let submit = async |name: &str, tasks: String, more: Value| {
@@ -80,7 +80,7 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
         crate::caller::ended(&stage.api, name).await;
     }
 
-    // Understood with one command.
+    // One command shows everything.
     let shown = said(&stage, "inbox").await;
     for words in [
         "5 features: ",
@@ -106,7 +106,7 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
     );
     assert_eq!(listed["tasks"]["total"], 50, "{listed}");
 
-    // Decided with one command each.
+    // One command decides each item.
     for (kind, name, begins) in [
         ("approval", "idea/plan", "task approve"),
         ("review", "waiting/last", "task retry"),
@@ -123,7 +123,7 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
     let shown = said(&stage, "inbox").await;
     assert!(shown.contains("nothing waits for you"), "{shown}");
 
-    // What happened, in the order of time.
+    // The log, in order of time.
     let log: Value = serde_json::from_str(&said(&stage, "log --since 12h --output json").await).unwrap();
     let events = log["items"].as_array().unwrap();
     let at: Vec<&str> = events.iter().map(|event| event["at"].as_str().unwrap()).collect();
@@ -154,7 +154,7 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_workers_and_features_that_stand_still_wait_as_well() {
+async fn the_inbox_lists_limits_missing_workers_and_idle_features() {
     let stage = Stage::set().await;
     stage
         .api
@@ -174,7 +174,7 @@ async fn limits_workers_and_features_that_stand_still_wait_as_well() {
     stage.submit(more).await;
     stage.ends("complete").await;
     said(&stage, "budget set day --max-cost 0.5").await;
-    until("the inbox to be whole", async || {
+    until("all four inbox items", async || {
         let inbox = inbox(&stage).await;
         let items = inbox["items"].as_array().unwrap().iter();
         let mut kinds: Vec<&str> = items.map(|item| item["kind"].as_str().unwrap()).collect();

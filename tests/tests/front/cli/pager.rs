@@ -1,4 +1,4 @@
-//! What is long goes through a pager at a terminal, and is never lost.
+//! Long output goes through a pager at a terminal, and is never lost.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,8 @@ const LINES: usize = 10_000;
 const FIRST: &str = "Line 0 of many";
 const LAST: &str = "Line 9999 of many";
 
-/// A feature whose specification no screen and no pipe holds, and one with a short one.
+/// A feature with a specification larger than a screen and a pipe's buffer, and one with a short
+/// specification.
 struct Scene {
     world: World,
     api: Api,
@@ -31,7 +32,7 @@ impl Scene {
         Self { world, api }
     }
 
-    /// A command with none of this environment's pagers.
+    /// A command without this environment's pagers.
     fn command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = command(self.world.dir(), args, variables);
         command.env("RALPH_URL", &self.api.url).env("RALPH_TOKEN", ADMIN);
@@ -64,14 +65,15 @@ fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
+async fn less_shows_a_screen_at_a_time_and_may_quit_early() {
     let scene = Scene::set().await;
-    // Ctrl+C is for the pager, and so is whatever follows.
+    // The pager gets Ctrl+C and all keys after it.
     let mut terminal = scene.show(&[], &[]);
     terminal.until(FIRST);
     terminal.until("\n:");
     terminal.press("\u{3}");
-    // An interrupt between its prompt and its read is noticed by less with the next key, which it drops then: one to redraw the screen.
+    // After an interrupt between its prompt and its read, less drops the next key. So press one that redraws
+    // the screen.
     terminal.press("\u{c}");
     terminal.until("\n:");
     terminal.press("G");
@@ -81,7 +83,7 @@ async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
     assert!(status.success(), "{status}");
     assert!(!shown.contains("Line 5000 of many"));
 
-    // Left before it has read half of it.
+    // Quit before less has read half of the text.
     let mut terminal = scene.show(&[], &[]);
     terminal.until(FIRST);
     terminal.until("\n:");
@@ -89,7 +91,7 @@ async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
     let (status, shown) = terminal.end();
     assert!(status.success() && !shown.contains(LAST), "{status}: {shown}");
 
-    // What fits on the screen asks for no key.
+    // Text that fits on the screen asks for no key.
     let short = scene.command(&["feature", "spec", "short", "--show"], &[]);
     let (status, shown) = Terminal::open(&short).end();
     assert!(status.success() && shown.contains("Alone"), "{status}: {shown}");
@@ -97,7 +99,7 @@ async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_agents_wrote_steers_no_terminal() {
+async fn agent_text_cannot_control_the_terminal() {
     let scene = Scene::set().await;
     let wild = "Look \u{1b}]0;elsewhere\u{7}here";
     let body = json!({"name": "wild", "spec": wild, "draft": true});
@@ -110,15 +112,15 @@ async fn what_agents_wrote_steers_no_terminal() {
         shown.contains("Look here") && !shown.contains("\u{1b}]0;"),
         "{shown:?}"
     );
-    // A file gets what stands.
+    // A file gets the stored text.
     let stored = String::from_utf8(show.output().unwrap().stdout).unwrap();
     assert_eq!(stored, format!("{wild}\n"));
     scene.strike().await;
 }
 
-/// A terminal gets the link and the bell; one that says it can't show them, a pipe and `NO_COLOR` get plain text.
+/// A terminal gets links and the bell; a dumb terminal, a pipe and `NO_COLOR` get plain text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn links_and_the_bell_go_to_terminals_alone() {
+async fn only_terminals_get_links_and_the_bell() {
     let scene = Scene::set().await;
     let repo = json!({
         "address": "https://github.com/acme/todo.git",
@@ -201,7 +203,7 @@ async fn a_pager_that_fails_loses_nothing() {
         assert!(shown.contains(words), "{pager}: {shown:.1000}");
         assert!(shown.contains(FIRST) && shown.contains(LAST), "{pager}");
     }
-    // Nobody asked for the pager that isn't there.
+    // A missing pager that nobody asked for gives no error.
     let bare = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/bin/sh", bare.path().join("sh")).unwrap();
     let path = format!("PATH={}", bare.path().display());

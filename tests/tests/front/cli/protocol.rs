@@ -1,4 +1,4 @@
-//! The protocol's own lines, kept on a worker where its configuration asks for them.
+//! Protocol lines, recorded on a worker whose configuration asks for them.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -9,10 +9,10 @@ use crate::stage::Stage;
 use crate::typed::said;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_of_a_session_are_kept_for_the_workers_user_and_the_log_says_where() {
+async fn protocol_lines_are_stored_for_the_workers_user_only() {
     let config = "[agent]\nprotocol_log = true\n";
     let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], config).await;
-    // A key of a shape that everybody knows.
+    // A key in a well-known format.
     let key = format!("ghp_{}", "a1B2".repeat(9));
     let tasks = format!("- {{key: a, title: A, description: \"@say the key is {key}\\n@done\"}}\n");
     stage
