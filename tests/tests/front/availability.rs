@@ -4,7 +4,7 @@ use ralph_tests::harness::{WorkerOptions, binary};
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::{output, said, until_said};
+use crate::typed::{output, stdout_of, wait_for_output};
 
 #[tokio::test]
 async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
@@ -46,7 +46,7 @@ async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
         let told = String::from_utf8_lossy(&told);
         assert!(told.contains("no worker has an agent `nobody`"), "{line}: {told}");
     }
-    let status = until_said(&stage, "status", "1 task waits: on every worker of pool default").await;
+    let status = wait_for_output(&stage, "status", "1 task waits: on every worker of pool default").await;
     for words in [
         "1 task waits: no worker of pool default has agent ghost (they have default, gone): add [agents.ghost] to",
         "1 task waits: no worker takes work of pool nowhere: start one with `ralph-worker run --pool nowhere`",
@@ -55,14 +55,14 @@ async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
     ] {
         assert!(status.contains(words), "{words}\n{status}");
     }
-    let shown = said(&stage, "task show f/ghost").await;
+    let shown = stdout_of(&stage, "task show f/ghost").await;
     assert!(
         shown.contains("  waits: no worker of pool default has agent ghost"),
         "{shown}"
     );
-    let workers = until_said(&stage, "worker list", "w: agent gone can't be started").await;
+    let workers = wait_for_output(&stage, "worker list", "w: agent gone can't be started").await;
     assert!(workers.contains("/no/such/agent"), "{workers}");
-    let listed = said(&stage, "worker list --output json").await;
+    let listed = stdout_of(&stage, "worker list --output json").await;
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     if let Some(door) = listed["items"][0]["doors"].get(0) {
         assert_eq!(
@@ -74,7 +74,7 @@ async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
             "{door}"
         );
     }
-    until_said(&stage, "task show f/good", ": done").await;
+    wait_for_output(&stage, "task show f/good", ": done").await;
     // A worker with the agent begins at once.
     std::fs::write(
         stage.world.dir().join(".ralph.toml"),
@@ -85,8 +85,8 @@ async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
     )
     .unwrap();
     let other = stage.world.worker(&WorkerOptions::named("other")).unwrap();
-    let shown = until_said(&stage, "task show f/ghost", ": done").await;
+    let shown = wait_for_output(&stage, "task show f/ghost", ": done").await;
     assert!(!shown.contains("waits:"), "{shown}");
     drop(other);
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -10,7 +10,7 @@ use ralph_worker::coordinator::BrokerConnection;
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::{said, started, until_said, until_told};
+use crate::typed::{stdout_of, started, wait_for_output, wait_for_words};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
@@ -25,7 +25,7 @@ async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
     let mut follower = started(&stage, "follower", "logs f/a --follow");
-    until_told(&follower, "first words").await;
+    wait_for_words(&follower, "first words").await;
 
     // Anyone with the workers' login can publish under any dispatch.
     let thief = BrokerConnection::connect(
@@ -89,15 +89,15 @@ async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
     stage.ends("complete").await;
     assert_eq!(follower.wait().await.code(), Some(0), "{}", follower.output());
     assert!(!follower.output().contains("forged"), "{}", follower.output());
-    let whole = until_said(&stage, "logs f/a --raw", "first words").await;
+    let whole = wait_for_output(&stage, "logs f/a --raw", "first words").await;
     assert!(
         whole.contains("last words") && !whole.contains("forged"),
         "{whole}"
     );
-    let stored: String = said(&stage, "logs f/a").await;
+    let stored: String = stdout_of(&stage, "logs f/a").await;
     assert!(
         stored.contains("✓ says done") && !stored.contains("<task-done>"),
         "{stored}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

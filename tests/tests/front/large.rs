@@ -16,7 +16,7 @@ const BUILD: &str = "@on-kind build @say <<GRAPH\n<task-graph>\n- key: a\n  titl
 
 #[tokio::test]
 async fn a_plan_of_a_megabyte_is_stored_whole_and_prompts_stay_bounded() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let plan = plan();
     assert!(plan.len() > 1_000_000);
     stage
@@ -67,5 +67,5 @@ async fn a_plan_of_a_megabyte_is_stored_whole_and_prompts_stay_bounded() {
     let (status, reply) = put(&other).await;
     assert_eq!(status, 200, "{reply}");
     assert_eq!(stage.texts().await["plan"], Value::from(other));
-    stage.strike().await;
+    stage.stop().await;
 }

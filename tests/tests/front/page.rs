@@ -266,7 +266,7 @@ async fn foreign_origins_foreign_forms_and_readers_change_nothing() {
 
 #[tokio::test]
 async fn agent_output_is_shown_as_bounded_plain_text() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let description = "@say \\e[31mred\\e[0m <img src=x onerror=alert(1)> \u{202e}turned\u{200b}\n@long-line 2M\n@run printf '\\377\\000<b>'\n\
                        @write a.txt <script>alert(1)</script>\n@run printf '\\377\\000<b>' > image.png\n\
                        @run head -c 1000000 /dev/zero | tr '\\0' x > long.rs\n@done";
@@ -322,7 +322,7 @@ async fn agent_output_is_shown_as_bounded_plain_text() {
         .await
         .unwrap();
     assert!(!page.contains("Call this number"));
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]

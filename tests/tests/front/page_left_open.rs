@@ -89,7 +89,7 @@ async fn a_page_of_a_long_session_stays_small_and_scrolls_back_to_the_start() {
     if !Browser::is_installed().await {
         return;
     }
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let (begin, end) = (stage.world.gate("begin"), stage.world.gate("end"));
     let script = format!(
         "@say The first word.\n@stream 100\n@wait-for {}\n@stream 3000\n@say The last word.\n@wait-for {}\n@done",
@@ -143,7 +143,7 @@ async fn a_page_of_a_long_session_stays_small_and_scrolls_back_to_the_start() {
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{complaints:?}");
     browser.close().await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 /// Value of a field in the page's form for this action.
@@ -230,5 +230,5 @@ async fn the_second_of_two_decisions_is_refused_with_the_first() {
         assert!(refusal.contains(word), "{word}: {refusal}");
     }
     stage.ends("complete").await;
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -10,7 +10,7 @@ use ralph_tests::harness::{Spawned, WorkerOptions, World, binary, until};
 use serde_json::{Value, json};
 
 use crate::caller::ADMIN;
-use crate::typed::until_told;
+use crate::typed::wait_for_words;
 
 pub fn client() -> reqwest::Client {
     ralph_shared::tls::install();
@@ -111,7 +111,7 @@ async fn watchers_continue_after_a_coordinator_restart() {
     let mut logs = command(&world, &url, "logs", &["logs", "f/a", "--follow"]);
     let mut status = command(&world, &url, "status", &["status", "--watch", "--output", "json"]);
     let mut waits = command(&world, &url, "waits", &["feature", "wait", "f"]);
-    until_told(&logs, "first words").await;
+    wait_for_words(&logs, "first words").await;
     until("a status before", async || !status.output().is_empty()).await;
     let before = entries(&url, "f%2Fa", None, 1).await;
     assert_eq!(before.len(), 1);
@@ -124,10 +124,10 @@ async fn watchers_continue_after_a_coordinator_restart() {
         .lines()
         .filter(|line| line.starts_with('{'))
         .count();
-    until_told(&status, "waiting for it").await;
+    wait_for_words(&status, "waiting for it").await;
     let second = world.coordinator_at(&at, "second", None).unwrap();
     assert_eq!(address(&second).await, at);
-    until_told(&logs, "second words").await;
+    wait_for_words(&logs, "second words").await;
     until("a status after", async || {
         let output = status.output();
         match output.lines().filter(|line| line.starts_with('{')).count() > seen {

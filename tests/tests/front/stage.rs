@@ -14,7 +14,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub async fn set() -> Self {
+    pub async fn start() -> Self {
         Self::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await
     }
 
@@ -79,7 +79,7 @@ impl Stage {
         over
     }
 
-    pub async fn runs_on(&self) {
+    pub async fn run_again(&self) {
         let (status, answer) = self.api.post("/features/f/run", &json!({"backoff_ms": 0})).await;
         assert_eq!(status.as_u16(), 200, "{answer}");
     }
@@ -111,7 +111,7 @@ impl Stage {
             .to_owned()
     }
 
-    pub async fn strike(self) {
+    pub async fn stop(self) {
         self.api.stop().await;
         drop(self.worker);
         self.world.stop().await;

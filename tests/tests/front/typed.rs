@@ -26,7 +26,7 @@ pub async fn output(stage: &Stage, line: &str) -> Output {
 }
 
 /// Standard output of a command that must succeed.
-pub async fn said(stage: &Stage, line: &str) -> String {
+pub async fn stdout_of(stage: &Stage, line: &str) -> String {
     let output = output(stage, line).await;
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "`{line}`: {stderr}");
@@ -34,7 +34,7 @@ pub async fn said(stage: &Stage, line: &str) -> String {
 }
 
 /// Standard output of a command in this time zone.
-pub async fn said_in(zone: &str, stage: &Stage, line: &str) -> String {
+pub async fn stdout_in_zone(zone: &str, stage: &Stage, line: &str) -> String {
     let mut command = command(stage, line);
     command.env("TZ", zone);
     let output = Command::from(command).output().await.unwrap();
@@ -42,7 +42,7 @@ pub async fn said_in(zone: &str, stage: &Stage, line: &str) -> String {
 }
 
 /// Repeats a command until it prints these words.
-pub async fn until_said(stage: &Stage, line: &str, words: &str) -> String {
+pub async fn wait_for_output(stage: &Stage, line: &str, words: &str) -> String {
     until(&format!("`{line}` to print `{words}`"), async || {
         let output = output(stage, line).await;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -61,7 +61,7 @@ pub fn started(stage: &Stage, name: &str, line: &str) -> Spawned {
 }
 
 /// Waits until a started command has printed these words.
-pub async fn until_told(command: &Spawned, words: &str) {
+pub async fn wait_for_words(command: &Spawned, words: &str) {
     until(&format!("a command to print `{words}`"), async || {
         let output = command.output();
         match output.contains(words) {

@@ -9,7 +9,7 @@ use crate::stage::Stage;
 
 #[tokio::test]
 async fn a_feature_is_submitted_with_an_address_and_a_list_of_tasks() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let address = stage.repository.path().display().to_string();
     let head = stage.repository.head("main").unwrap();
     let submit = async |name: &str, repo: Value, tasks: Value| {
@@ -83,7 +83,7 @@ async fn a_feature_is_submitted_with_an_address_and_a_list_of_tasks() {
         assert!(matches!(status.as_u16(), 400 | 422), "{answer}");
         assert!(answer.to_string().contains(words), "{words}: {answer}");
     }
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]

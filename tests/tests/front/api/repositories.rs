@@ -26,7 +26,7 @@ fn feature(name: &str, address: &str, branch: Option<&str>) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_and_the_commands_refuse_invalid_branch_names() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage.repository.git(&["tag", "v1", "main"]).unwrap();
     let path = stage.repository.path().display().to_string();
     std::fs::write(stage.world.dir().join("t.yaml"), "- {key: a, title: A}\n").unwrap();
@@ -64,12 +64,12 @@ async fn the_api_and_the_commands_refuse_invalid_branch_names() {
             "{taken}: {stderr}"
         );
     }
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_branch_with_foreign_commits_fails_without_a_session() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let base = stage.repository.head("main").unwrap();
     stage.repository.git(&["branch", "taken", "main"]).unwrap();
     stage
@@ -96,7 +96,7 @@ async fn a_branch_with_foreign_commits_fails_without_a_session() {
         "{why}"
     );
     assert_eq!(stage.world.effects_lines(), Vec::<String>::new());
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +144,7 @@ async fn addresses_that_run_programs_or_point_at_the_machine_are_refused() {
 /// Git's own error is shown, and an existing repository gets no advice to run `git init`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let folder = stage.world.dir().join("odd");
     std::fs::create_dir(&folder).unwrap();
     let submit = format!("submit feature x --description y --repo {}", folder.display());
@@ -173,12 +173,12 @@ async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
         words.contains("bad config") && !words.contains("git init"),
         "{words}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_submission_warns_of_a_filter_that_only_the_repository_defines() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let folder = stage.world.dir().join("secrets");
     let git = |args: &[&str]| {
         let who = ["-c", "user.name=A", "-c", "user.email=a@b.c"];
@@ -218,5 +218,5 @@ async fn a_submission_warns_of_a_filter_that_only_the_repository_defines() {
     let told = output(&stage, &submit("y")).await;
     let words = String::from_utf8_lossy(&told.stderr).into_owned();
     assert!(told.status.success() && !words.contains("crypt"), "{words}");
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -25,7 +25,7 @@ async fn ralph(stage: &Stage, args: &[&str]) -> Output {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_submits_shows_status_and_completes_names() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let tasks = stage.world.dir().join("tasks.yaml");
     std::fs::write(&tasks, "- {key: a, title: A, description: \"@done\"}\n").unwrap();
     let repo = stage.repository.path().display().to_string();
@@ -60,7 +60,7 @@ async fn the_client_submits_shows_status_and_completes_names() {
         .env("RALPH_TOKEN", ADMIN);
     let offered = String::from_utf8(asked.output().await.unwrap().stdout).unwrap();
     assert!(offered.lines().any(|line| line.starts_with("f\t")), "{offered}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[test]

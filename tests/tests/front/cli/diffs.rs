@@ -43,7 +43,7 @@ fn command(stage: &Stage, folder: &Path, line: &str) -> Command {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn diffs_are_shown_in_a_clone_of_the_repository() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage
         .submit(json!({"tasks": {"source": "t", "text": TASKS}}))
         .await;
@@ -148,5 +148,5 @@ async fn diffs_are_shown_in_a_clone_of_the_repository() {
     let (code, _, said) = run(&clone, "feature checkout f");
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(std::fs::read_to_string(clone.join("note.txt")).unwrap(), "mine\n");
-    stage.strike().await;
+    stage.stop().await;
 }

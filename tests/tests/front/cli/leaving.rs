@@ -87,7 +87,7 @@ impl Held {
         tasks["items"].as_array().unwrap().len()
     }
 
-    async fn strike(self) {
+    async fn stop(self) {
         self.api.stop().await;
         self.world.stop().await;
     }
@@ -127,7 +127,7 @@ async fn an_interrupted_command_reports_the_run_that_it_started() {
     assert_interrupted(&output, "the run goes on");
     assert_interrupted(&output, "fix-the-login");
     assert_eq!(held.tasks().await, 1);
-    held.strike().await;
+    held.stop().await;
 }
 
 #[tokio::test]
@@ -141,5 +141,5 @@ async fn a_second_interrupt_does_not_wait_for_the_answer() {
     let output = child.wait_with_output().await.unwrap();
     assert_interrupted(&output, "left before the coordinator answered");
     assert_eq!(held.tasks().await, 1, "the coordinator accepted the task");
-    held.strike().await;
+    held.stop().await;
 }

@@ -5,7 +5,7 @@ use ralph_tests::harness::{WorkerOptions, until};
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{output, said, started, until_said, until_told};
+use crate::typed::{output, stdout_of, started, wait_for_output, wait_for_words};
 
 async fn stage(description: &str) -> Stage {
     let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
@@ -49,8 +49,8 @@ async fn followers_see_the_session_while_it_runs_and_its_end() {
     // A follower may start before the session does.
     let mut people = started(&stage, "people", "logs f/a --follow");
     let mut raw = started(&stage, "raw", "logs f/a --follow --raw");
-    until_told(&people, "first words").await;
-    until_told(&raw, "first words").await;
+    wait_for_words(&people, "first words").await;
+    wait_for_words(&raw, "first words").await;
     let live: i64 = sqlx::query_scalar("select count(*) from dispatches where state = 'live'")
         .fetch_one(&stage.world.db)
         .await
@@ -89,7 +89,7 @@ async fn followers_see_the_session_while_it_runs_and_its_end() {
         entries.last().unwrap().update,
         TranscriptUpdate::Ended { .. }
     ));
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -99,29 +99,29 @@ async fn an_older_attempt_is_replayed_when_newer_ones_exist() {
     )
     .await;
     stage.ends("complete").await;
-    let first = said(&stage, "logs f/a --attempt 1").await;
+    let first = stdout_of(&stage, "logs f/a --attempt 1").await;
     assert!(
         first.contains("attempt 1 (") && first.contains("words of the first"),
         "{first}"
     );
     assert!(!first.contains("words of the second"), "{first}");
     for line in ["logs f/a", "logs f/a --attempt 2"] {
-        let last = said(&stage, line).await;
+        let last = stdout_of(&stage, line).await;
         assert!(
             last.contains("attempt 2 (") && last.contains("words of the second"),
             "{last}"
         );
         assert!(!last.contains("words of the first"), "{last}");
     }
-    let raw = said(&stage, "logs f/a --attempt 1 --raw").await;
+    let raw = stdout_of(&stage, "logs f/a --attempt 1 --raw").await;
     let entries = recorded(&raw);
     assert_eq!(raw.lines().count(), entries.len(), "{raw}");
     assert!(texts(&entries).contains("words of the first"), "{raw}");
     let document: Value =
-        serde_json::from_str(&said(&stage, "logs f/a --attempt 1 --output json").await).unwrap();
+        serde_json::from_str(&stdout_of(&stage, "logs f/a --attempt 1 --output json").await).unwrap();
     assert_eq!(document["attempt"], 1);
     // From the first attempt through all later ones.
-    let all = said(&stage, "logs f/a --attempt 1 --follow").await;
+    let all = stdout_of(&stage, "logs f/a --attempt 1 --follow").await;
     let at = |words: &str| all.find(words).unwrap_or_else(|| panic!("{words}: {all}"));
     assert!(at("words of the first") < at("attempt 2 (") && at("attempt 2 (") < at("words of the second"));
     let none = output(&stage, "logs f/a --attempt 3").await;
@@ -131,7 +131,7 @@ async fn an_older_attempt_is_replayed_when_newer_ones_exist() {
         text.contains("has no attempt 3") && text.contains("task show"),
         "{text}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn a_long_transcript_keeps_both_ends_and_reports_the_gap() {
     stage.ends("complete").await;
     let transcript_stored = "select $1::uuid is not null and exists (select 1 from transcripts)";
     stage.world.until(transcript_stored, uuid::Uuid::nil()).await.unwrap();
-    let text = until_said(&stage, "logs f/a", "entries were not kept").await;
+    let text = wait_for_output(&stage, "logs f/a", "entries were not kept").await;
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words}"));
     assert!(
         at("first words") < at("entries were not kept") && at("entries were not kept") < at("last words")
@@ -150,7 +150,7 @@ async fn a_long_transcript_keeps_both_ends_and_reports_the_gap() {
         "{}",
         &text[text.len() - 200..]
     );
-    let entries = recorded(&said(&stage, "logs f/a --raw").await);
+    let entries = recorded(&stdout_of(&stage, "logs f/a --raw").await);
     let left_out: Vec<u64> = entries
         .iter()
         .filter_map(|entry| match entry.update {
@@ -168,7 +168,7 @@ async fn a_long_transcript_keeps_both_ends_and_reports_the_gap() {
         "every lost entry is counted"
     );
     assert!(left_out > 20 && texts(&entries).len() < 4 << 20);
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -191,5 +191,5 @@ async fn logs_explain_why_a_deleted_transcript_is_missing() {
         }
     })
     .await;
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -298,7 +298,7 @@ async fn empty_and_invalid_memory_requests_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_of_a_verified_attempt_is_explained_and_revoked() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let tasks = r#"
 - key: a
   title: Boil water
@@ -341,7 +341,7 @@ async fn memory_of_a_verified_attempt_is_explained_and_revoked() {
     let entry = &all["items"][0];
     assert_eq!(entry["pruned_because"], "revoked", "{all}");
     refuses_to_restore(&stage.api, &[&entry["id"]], "was taken back with the attempt").await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 async fn refuses_to_restore(api: &Api, ids: &[&Value], words: &str) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::caller::ADMIN;
 use crate::stage::Stage;
-use crate::typed::{output, said};
+use crate::typed::{output, stdout_of};
 
 /// The parts of a feature that its `next` command may change, and `next` itself.
 async fn state_and_next(stage: &Stage) -> (Value, Value) {
@@ -39,7 +39,7 @@ async fn check(stage: &Stage, condition: &str, command: &str) {
     .await;
     let (before, next) = state_and_next(stage).await;
     assert_eq!(next["command"], format!("ralph {command}"), "{before} {next}");
-    let shown = said(stage, "feature show f").await;
+    let shown = stdout_of(stage, "feature show f").await;
     assert!(shown.contains(&format!("ralph {command}\n")), "{shown}");
     let pasted = output(stage, command).await;
     let stderr = String::from_utf8_lossy(&pasted.stderr);
@@ -60,7 +60,7 @@ async fn submit(stage: &Stage, tasks: &str, more: Value) {
 }
 
 async fn remove(stage: &Stage) {
-    said(stage, "feature cancel f --yes").await;
+    stdout_of(stage, "feature cancel f --yes").await;
     until("`f` to be deleted", async || {
         let deleted = output(stage, "feature delete f --yes").await;
         match deleted.status.success() {
@@ -73,7 +73,7 @@ async fn remove(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_command_changes_something_in_each_state() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let waits = "- {key: a, title: A, pool: nowhere}\n";
     let fails = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
     let costs = "- {key: a, title: A, description: \"@usage 10 2 0.6\\n@write a.txt a\\n@done\"}\n\
@@ -81,9 +81,9 @@ async fn the_next_command_changes_something_in_each_state() {
 
     submit(&stage, waits, json!({"draft": true})).await;
     check(&stage, "draft", "feature run f").await;
-    said(&stage, "feature pause f").await;
+    stdout_of(&stage, "feature pause f").await;
     check(&stage, "paused", "feature resume f").await;
-    said(&stage, "feature stop f").await;
+    stdout_of(&stage, "feature stop f").await;
     check(&stage, "stopped", "feature run f").await;
     remove(&stage).await;
 
@@ -104,7 +104,7 @@ async fn the_next_command_changes_something_in_each_state() {
         }
     })
     .await;
-    said(&stage, "task retry f/a --no-run").await;
+    stdout_of(&stage, "task retry f/a --no-run").await;
     check(&stage, "ready: needs a run", "feature run f").await;
     remove(&stage).await;
 
@@ -134,7 +134,7 @@ async fn the_next_command_changes_something_in_each_state() {
         json!({}),
     )
     .await;
-    said(&stage, "task cancel f/a").await;
+    stdout_of(&stage, "task cancel f/a").await;
     check(
         &stage,
         "blocked: 1 task waits for a cancelled one",
@@ -159,7 +159,7 @@ async fn the_next_command_changes_something_in_each_state() {
     check(&stage, "failed: an agent gave it up", "feature run f").await;
     remove(&stage).await;
 
-    said(&stage, "budget set day --max-cost 0.01").await;
+    stdout_of(&stage, "budget set day --max-cost 0.01").await;
     submit(&stage, fails, json!({})).await;
     until("the day's limit to hold", async || {
         let (state, _) = state_and_next(&stage).await;
@@ -179,7 +179,7 @@ async fn the_next_command_changes_something_in_each_state() {
         command,
     )
     .await;
-    said(&stage, "budget set day --max-cost 0").await;
+    stdout_of(&stage, "budget set day --max-cost 0").await;
     remove(&stage).await;
 
     let given = json!({"draft": true, "plan": "One task.", "approve": ["plan"], "repo": null});
@@ -189,7 +189,7 @@ async fn the_next_command_changes_something_in_each_state() {
 
     // The step that makes the tasks was cancelled.
     stage.submit(json!({"plan": "One task.", "repo": null})).await;
-    said(&stage, "task cancel f/build").await;
+    stdout_of(&stage, "task cancel f/build").await;
     stage.ends("no_plan").await;
     let (_, build) = stage.api.get("/tasks/f%2Fbuild").await;
     let command = format!("task retry {}", build["id"].as_str().unwrap());
@@ -200,12 +200,12 @@ async fn the_next_command_changes_something_in_each_state() {
     let more = json!({"description": description, "spec": "Do it.", "approve": ["plan"], "review_rounds": 0});
     stage.submit(more).await;
     check(&stage, "blocked: 1 needs you", "task approve f/plan").await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_command_of_an_empty_draft_gives_it_a_plan() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage.submit(json!({"draft": true})).await;
     let (_, next) = state_and_next(&stage).await;
     assert_eq!(next["command"], "ralph feature plan f --edit");
@@ -222,22 +222,22 @@ async fn the_next_command_of_an_empty_draft_gives_it_a_plan() {
         .unwrap();
     assert!(status.success(), "{shown}");
     assert_eq!(state_and_next(&stage).await.1["command"], "ralph feature run f");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feature_that_continues_by_itself_or_has_ended_has_no_next() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     submit(&stage, "- {key: a, title: A, pool: nowhere}\n", json!({})).await;
     assert_eq!(state_and_next(&stage).await.1, Value::Null);
-    said(&stage, "task skip f/a").await;
+    stdout_of(&stage, "task skip f/a").await;
     stage.ends("complete").await;
     assert_eq!(state_and_next(&stage).await.1, Value::Null);
-    said(&stage, "task create More --feature f").await;
-    said(&stage, "feature run f --at 2h").await;
+    stdout_of(&stage, "task create More --feature f").await;
+    stdout_of(&stage, "feature run f --at 2h").await;
     let (state, next) = state_and_next(&stage).await;
     assert_eq!((&state[1]["word"], next), (&json!("scheduled"), Value::Null));
-    said(&stage, "feature cancel f --yes").await;
+    stdout_of(&stage, "feature cancel f --yes").await;
     assert_eq!(state_and_next(&stage).await.1, Value::Null);
-    stage.strike().await;
+    stage.stop().await;
 }

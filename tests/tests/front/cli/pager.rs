@@ -20,7 +20,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn set() -> Self {
+    async fn start() -> Self {
         let world = World::calm().await.unwrap();
         let api = Api::start(&world).await;
         let long: String = (0..LINES).map(|n| format!("Line {n} of many\n")).collect();
@@ -44,7 +44,7 @@ impl Scene {
         Terminal::open(&self.command(&args, variables))
     }
 
-    async fn strike(self) {
+    async fn stop(self) {
         self.api.stop().await;
         self.world.stop().await;
     }
@@ -66,7 +66,7 @@ fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn less_shows_a_screen_at_a_time_and_may_quit_early() {
-    let scene = Scene::set().await;
+    let scene = Scene::start().await;
     // The pager gets Ctrl+C and all keys after it.
     let mut terminal = scene.show(&[], &[]);
     terminal.until(FIRST);
@@ -95,12 +95,12 @@ async fn less_shows_a_screen_at_a_time_and_may_quit_early() {
     let short = scene.command(&["feature", "spec", "short", "--show"], &[]);
     let (status, shown) = Terminal::open(&short).end();
     assert!(status.success() && shown.contains("Alone"), "{status}: {shown}");
-    scene.strike().await;
+    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_text_cannot_control_the_terminal() {
-    let scene = Scene::set().await;
+    let scene = Scene::start().await;
     let wild = "Look \u{1b}]0;elsewhere\u{7}here";
     let body = json!({"name": "wild", "spec": wild, "draft": true});
     let (status, answer) = scene.api.post("/features", &body).await;
@@ -115,13 +115,13 @@ async fn agent_text_cannot_control_the_terminal() {
     // A file gets the stored text.
     let stored = String::from_utf8(show.output().unwrap().stdout).unwrap();
     assert_eq!(stored, format!("{wild}\n"));
-    scene.strike().await;
+    scene.stop().await;
 }
 
 /// A terminal gets links and the bell; a dumb terminal, a pipe and `NO_COLOR` get plain text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_terminals_get_links_and_the_bell() {
-    let scene = Scene::set().await;
+    let scene = Scene::start().await;
     let repo = json!({
         "address": "https://github.com/acme/todo.git",
         "id": "github.com/acme/todo",
@@ -161,12 +161,12 @@ async fn only_terminals_get_links_and_the_bell() {
         ![piped.stdout, piped.stderr].concat().contains(&7),
         "a pipe has no bell"
     );
-    scene.strike().await;
+    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_and_a_flag_choose_the_pager() {
-    let scene = Scene::set().await;
+    let scene = Scene::start().await;
     let shown = |more: &[&str], variables: &[(&str, &str)]| {
         let (status, shown) = scene.show(more, variables).end();
         assert!(status.success(), "{more:?} {variables:?}: {status}");
@@ -187,12 +187,12 @@ async fn the_environment_and_a_flag_choose_the_pager() {
     ] {
         assert!(!shown(more, variables).contains('%'), "{more:?} {variables:?}");
     }
-    scene.strike().await;
+    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pager_that_fails_loses_nothing() {
-    let scene = Scene::set().await;
+    let scene = Scene::start().await;
     for (pager, words) in [
         ("no-such-pager", "the pager `no-such-pager` failed"),
         ("exit 3", "the pager `exit 3` failed"),
@@ -219,7 +219,7 @@ async fn a_pager_that_fails_loses_nothing() {
     let (status, shown) = Terminal::open(&without).end();
     assert!(status.success() && shown.contains(LAST), "{status}");
     assert!(!shown.contains("the pager"), "{shown:.1000}");
-    scene.strike().await;
+    scene.stop().await;
 }
 
 #[test]

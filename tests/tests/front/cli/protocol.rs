@@ -6,7 +6,7 @@ use ralph_tests::harness::WorkerOptions;
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::said;
+use crate::typed::stdout_of;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn protocol_lines_are_stored_for_the_workers_user_only() {
@@ -19,7 +19,7 @@ async fn protocol_lines_are_stored_for_the_workers_user_only() {
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
     stage.ends("complete").await;
-    let log = said(&stage, "logs f/a").await;
+    let log = stdout_of(&stage, "logs f/a").await;
     let path = log
         .split_once("the protocol's lines are on this worker, in ")
         .and_then(|(_, rest)| rest.lines().next())
@@ -37,5 +37,5 @@ async fn protocol_lines_are_stored_for_the_workers_user_only() {
     assert!(!lines.contains(&key), "{lines}");
     let mode = std::fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    stage.strike().await;
+    stage.stop().await;
 }

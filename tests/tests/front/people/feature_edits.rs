@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::caller::{ADMIN, Api};
 use crate::stage::Stage;
-use crate::typed::{output, said};
+use crate::typed::{output, stdout_of};
 
 const GRAPH: &str = "- {key: a, title: A, pool: nowhere}\n- {key: b, title: B, after: [a], max_retries: 7}";
 
@@ -153,13 +153,13 @@ async fn limits_of_a_feature_are_those_of_its_first_run_or_of_the_one_under_way(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feature_is_edited_by_command() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage.api.submit("f", GRAPH).await;
     let line =
         "feature edit f --max-cost 3.5 --max-time 2h --max-parallel 2 --verify false --description First";
-    assert_eq!(said(&stage, line).await, "edited f\n");
+    assert_eq!(stdout_of(&stage, line).await, "edited f\n");
     let done: Value =
-        serde_json::from_str(&said(&stage, "feature edit f --review 1 --output json").await).unwrap();
+        serde_json::from_str(&stdout_of(&stage, "feature edit f --review 1 --output json").await).unwrap();
     assert_eq!(done["count"], 0);
     let (_, shown) = stage.api.get("/features/f").await;
     let limits = &shown["run"]["limits"];
@@ -171,7 +171,7 @@ async fn a_feature_is_edited_by_command() {
     let refused = output(&stage, "feature edit f --description Second").await;
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && told.contains("--replaces"), "{told}");
-    said(&stage, "feature edit f --description Second --yes").await;
+    stdout_of(&stage, "feature edit f --description Second --yes").await;
     let (_, texts) = stage.api.get("/features/f/texts").await;
     assert_eq!(texts["description"], "Second");
     let nothing = output(&stage, "feature edit f").await;
@@ -180,5 +180,5 @@ async fn a_feature_is_edited_by_command() {
         nothing.status.code() == Some(2) && told.contains("nothing to change"),
         "{told}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

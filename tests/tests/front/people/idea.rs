@@ -41,7 +41,7 @@ CHANGES
 
 #[tokio::test]
 async fn an_idea_becomes_a_reviewed_branch() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage.submit(json!({"description": IDEA})).await;
     let over = stage.ends("complete").await;
     let expected = [
@@ -76,7 +76,7 @@ async fn an_idea_becomes_a_reviewed_branch() {
     // Iterations are attempts at work; the limit is 20, and 5 for each of the 3 tasks that agents added.
     assert_eq!(over["feature"]["run"]["limits"]["iterations"], 35, "{over}");
     assert_eq!(over["feature"]["run"]["iterations"], 3, "{over}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 const APPROVED: &str = r#"A program that greets.
@@ -96,7 +96,7 @@ GRAPH
 
 #[tokio::test]
 async fn people_approve_write_and_send_back_what_the_steps_made() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let more = json!({"description": APPROVED, "approve": ["spec", "tasks"], "review_rounds": 0});
     stage.submit(more).await;
 
@@ -150,12 +150,12 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
     assert_eq!(stage.file("hi.txt"), "hi");
     assert!(waited().await.contains(", on branch ralph/f\n"));
     assert_eq!(stage.texts().await["tasks"], Value::Null);
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_no_text_or_graph_fails_the_attempt_and_is_told_to_the_next() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let description = r#"It.
 @on-attempt 1 @on-kind build @say <task-graph>[{key: a, title: A, after: [b]}]</task-graph>
 @on-attempt 2 @on-kind build @if-prompt-has the key of no task : @say <task-graph>[{key: a, title: A, description: "@done"}]</task-graph>
@@ -169,12 +169,12 @@ async fn what_is_no_text_or_graph_fails_the_attempt_and_is_told_to_the_next() {
         titles,
         [("A".to_owned(), 1), ("Break the plan into tasks".to_owned(), 2)]
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
 async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let tasks = r#"
 - key: a
   title: Right
@@ -193,12 +193,12 @@ async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
     stage.ends("complete").await;
     assert_eq!(stage.titles().await, [("Right".to_owned(), 2)]);
     assert_eq!(stage.file("a.txt"), "right");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
 async fn a_review_whose_own_correction_fails_asks_once() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let tasks = r#"
 - key: a
   title: First
@@ -234,12 +234,12 @@ CHANGES
         expected.map(|(title, n)| (title.to_owned(), n))
     );
     assert_eq!(stage.file("b.txt"), "b");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
 async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage.submit(json!({"draft": true})).await;
     let path = "/api/v1/features/f/texts/plan";
     let body = json!({"text": "one task"}).to_string();
@@ -247,7 +247,7 @@ async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
     let answer = stage.api.send(put.0, path, put.1, put.2).await;
     assert_eq!(answer.status().as_u16(), 200);
     // Nobody scripted this agent, so the step needs a person in the end.
-    stage.runs_on().await;
+    stage.run_again().await;
     stage.ends("blocked").await;
     let (_, preview) = stage.api.get("/tasks/f%2Fbuild/preview").await;
     let prompt = preview["frame"].as_str().unwrap_or_default();
@@ -268,12 +268,12 @@ async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
     let (status, answer) = stage.api.post("/tasks/f%2Fbuild/retry", &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
     stage.ends("blocked").await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
 async fn a_person_changes_the_graph_that_waits_for_them() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let description =
         "It.\n@on-kind build @say <task-graph>[{key: a, title: A, description: \"@fail no\"}]</task-graph>\n";
     let more = json!({"description": description, "plan": "one", "approve": ["tasks"], "review_rounds": 0});
@@ -311,5 +311,5 @@ async fn a_person_changes_the_graph_that_waits_for_them() {
         status == 409 && words.contains("waits for approval"),
         "{status}: {words}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

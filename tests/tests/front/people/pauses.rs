@@ -22,7 +22,7 @@ async fn run(stage: &Stage, args: &[&str]) -> (Option<i32>, String) {
 
 #[tokio::test]
 async fn a_paused_feature_lets_what_runs_end_and_begins_nothing() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let gate = stage.world.gate("a");
     let tasks = format!(
         "- key: a\n  title: Runs\n  description: |\n    @effect a\n    @write a.txt a\n    @wait-for {}\n    @done\n\
@@ -91,5 +91,5 @@ async fn a_paused_feature_lets_what_runs_end_and_begins_nothing() {
         assert_eq!(times, 1, "{effect}: {lines:?}");
     }
     check("pause", 1, "can't pause a feature that is done").await;
-    stage.strike().await;
+    stage.stop().await;
 }

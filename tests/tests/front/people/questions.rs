@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::caller::Api;
 use crate::stage::Stage;
-use crate::typed::{output, said, started, until_said, until_told};
+use crate::typed::{output, stdout_of, started, wait_for_output, wait_for_words};
 
 /// An agent that asks by the protocol, keeps the answer in its workspace, and ends.
 fn eliciting() -> String {
@@ -69,12 +69,12 @@ async fn a_session_waits_for_an_answer_and_goes_on_with_it() {
     let item = asked(&stage.api).await;
     // Whoever waits for the run is told, too.
     let waiting = started(&stage, "wait", "feature wait f");
-    until_told(
+    wait_for_words(
         &waiting,
         "A waits for your answer: Which database? (Postgres | SQLite)",
     )
     .await;
-    until_told(
+    wait_for_words(
         &waiting,
         &format!("ralph task answer {}", item["task"].as_str().unwrap()),
     )
@@ -82,9 +82,9 @@ async fn a_session_waits_for_an_answer_and_goes_on_with_it() {
     assert_eq!(item["reason"], "Which database? (Postgres | SQLite)");
     assert!(item["question"]["waits_until"].is_string(), "{item}");
     assert_eq!(item["question"]["choices"], json!(["Postgres", "SQLite"]));
-    let shown = said(&stage, "inbox").await;
+    let shown = stdout_of(&stage, "inbox").await;
     assert!(shown.contains("ralph task answer t-"), "{shown}");
-    said(&stage, "task answer f/a --choice 1").await;
+    stdout_of(&stage, "task answer f/a --choice 1").await;
     stage.ends("complete").await;
     assert_eq!(stage.file("db.txt"), "Postgres");
     let (_, task) = stage.api.get("/tasks/f%2Fa").await;
@@ -92,7 +92,7 @@ async fn a_session_waits_for_an_answer_and_goes_on_with_it() {
     let works = sessions.iter().filter(|one| one["kind"] == "work").count();
     assert_eq!(works, 1, "the same session went on: {task}");
     assert_eq!(sessions[0]["questions"][0]["answer"], "Postgres");
-    let told = until_said(&stage, "logs f/a --attempt 1", "says: Postgres").await;
+    let told = wait_for_output(&stage, "logs f/a --attempt 1", "says: Postgres").await;
     assert!(told.contains("it waits for a person: Which database?"), "{told}");
     // Whoever comes second is told what happened.
     let twice = output(&stage, "task answer f/a SQLite").await;
@@ -101,7 +101,7 @@ async fn a_session_waits_for_an_answer_and_goes_on_with_it() {
         !twice.status.success() && why.contains("answered that already"),
         "{why}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -123,13 +123,13 @@ async fn a_session_that_nobody_answers_ends_and_the_next_attempt_begins_with_the
     assert_eq!(items.len(), 1, "it is told once: {inbox}");
     let refused = output(&stage, "task answer f/a --choice 3").await;
     assert!(!refused.status.success());
-    said(&stage, "task answer f/a postgres").await;
+    stdout_of(&stage, "task answer f/a postgres").await;
     stage.ends("complete").await;
     let (_, task) = stage.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["attempt"], 2, "{task}");
     assert_eq!(task["dispatches"][0]["failure"], "unanswered");
     assert_eq!(stage.file("db.txt"), "Postgres");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -138,13 +138,13 @@ async fn an_answer_reaches_a_session_over_a_restart_of_the_coordinator() {
     asking(&stage, ASKS).await;
     asked(&stage.api).await;
     stage.world.stop_coordinators();
-    said(&stage, "task answer f/a Postgres").await;
+    stdout_of(&stage, "task answer f/a Postgres").await;
     stage.world.coordinator().await.unwrap();
     stage.ends("complete").await;
     let (_, task) = stage.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["attempt"], 1, "{task}");
     assert_eq!(stage.file("db.txt"), "Postgres");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -153,13 +153,13 @@ async fn an_answer_after_the_session_died_is_told_to_the_next_one() {
     asking(&stage, ASKS).await;
     asked(&stage.api).await;
     stage.worker.kill();
-    said(&stage, "task answer f/a Postgres").await;
+    stdout_of(&stage, "task answer f/a Postgres").await;
     stage.worker = stage.world.worker(&WorkerOptions::named("other")).unwrap();
     stage.ends("complete").await;
     let (_, task) = stage.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["attempt"], 2, "{task}");
     assert_eq!(stage.file("db.txt"), "Postgres");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -171,10 +171,10 @@ async fn an_elicitation_is_answered_by_a_person() {
         .submit(json!({"tasks": {"source": "t", "text": tasks.to_string()}}))
         .await;
     asked(&stage.api).await;
-    said(&stage, "task answer f/a --choice 2").await;
-    let told = until_said(&stage, "logs f/a --attempt 1", "answered: SQLite").await;
+    stdout_of(&stage, "task answer f/a --choice 2").await;
+    let told = wait_for_output(&stage, "logs f/a --attempt 1", "answered: SQLite").await;
     assert!(told.contains("elicitation/create Which database?"), "{told}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -192,16 +192,16 @@ async fn where_nobody_may_answer_the_agent_decides_and_the_question_is_kept() {
         .await;
     let asked = "Which database? (Postgres | SQLite)";
     let words = format!("asked, and nobody was there: {asked}");
-    until_said(&stage, "task show f/a", &words).await;
+    wait_for_output(&stage, "task show f/a", &words).await;
     let line = "declined: nobody is there, decide and say so";
-    until_said(&stage, "logs f/a --attempt 1", line).await;
-    until_said(&stage, "task show f/b", "asked, and nobody was there: Which?").await;
+    wait_for_output(&stage, "logs f/a --attempt 1", line).await;
+    wait_for_output(&stage, "task show f/b", "asked, and nobody was there: Which?").await;
     until("the task to be done", async || {
         let (_, task) = stage.api.get("/tasks/f%2Fb").await;
         (task["status"] == "done").then_some(()).ok_or(task)
     })
     .await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -212,11 +212,11 @@ async fn a_person_says_something_to_a_session_that_runs() {
                   @if-prompt-has use tabs : @write style.txt tabs\n\
                   @done\n";
     asking(&stage, script).await;
-    until_said(&stage, "logs f/a --attempt 1", "I begin.").await;
-    said(&stage, "task say f/a 'please use tabs'").await;
+    wait_for_output(&stage, "logs f/a --attempt 1", "I begin.").await;
+    stdout_of(&stage, "task say f/a 'please use tabs'").await;
     stage.ends("complete").await;
     assert_eq!(stage.file("style.txt"), "tabs");
-    until_said(&stage, "logs f/a --attempt 1", "says: please use tabs").await;
+    wait_for_output(&stage, "logs f/a --attempt 1", "says: please use tabs").await;
     let (_, task) = stage.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["attempt"], 1, "{task}");
     let late = output(&stage, "task say f/a hello").await;
@@ -225,5 +225,5 @@ async fn a_person_says_something_to_a_session_that_runs() {
         why.contains("no session of") && why.contains("task feedback"),
         "{why}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 use crate::caller::ADMIN;
 use crate::stage::Stage;
-use crate::typed::{said, until_said};
+use crate::typed::{stdout_of, wait_for_output};
 
 async fn set(config: &str, script: &str) -> Stage {
     let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], config).await;
@@ -30,7 +30,7 @@ async fn what_a_session_leaves_by_its_tools_counts_as_if_it_had_written_it() {
 @done"#;
     let stage = set("", script).await;
     stage.ends("complete").await;
-    let told = until_said(&stage, "logs f/a --attempt 1", "mcp after a flood: ").await;
+    let told = wait_for_output(&stage, "logs f/a --attempt 1", "mcp after a flood: ").await;
     for words in [
         "mcp memory_add: kept; it counts once the task is done",
         "mcp memory_add: error: it is not whole",
@@ -51,9 +51,9 @@ async fn what_a_session_leaves_by_its_tools_counts_as_if_it_had_written_it() {
         .unwrap();
     let bytes: usize = after.rsplit(' ').next().unwrap().parse().unwrap();
     assert!(bytes > 500, "the connection goes on: {after}");
-    let facts = until_said(&stage, "memory list --kind knowledge --repo r", "Port").await;
+    let facts = wait_for_output(&stage, "memory list --kind knowledge --repo r", "Port").await;
     assert!(facts.contains("Port"), "{facts}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -72,15 +72,15 @@ async fn a_session_makes_tasks_and_asks_by_its_tools() {
     })
     .await;
     assert_eq!(asked["reason"], "Which one? (left | right)");
-    said(&stage, "task answer f/a --choice 2").await;
+    stdout_of(&stage, "task answer f/a --choice 2").await;
     stage.ends("complete").await;
     let taken = "mcp task_create: the tasks are taken";
-    let told = until_said(&stage, "logs f/a --attempt 1", taken).await;
+    let told = wait_for_output(&stage, "logs f/a --attempt 1", taken).await;
     assert!(told.contains("mcp task_create: error: "), "{told}");
     assert!(told.contains("right"), "{told}");
     let titles = stage.titles().await;
     assert!(titles.contains(&("X".to_owned(), 1)), "{titles:?}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn a_session_finds_no_memory_that_is_switched_off() {
     let add = r#"{"kind": "knowledge", "title": "Port of the server", "tags": ["port"], "text": "The server listens on port 8123."}"#;
     let stage = set("", &format!("@mcp memory_add {add}\n@done")).await;
     stage.ends("complete").await;
-    until_said(&stage, "memory list --kind knowledge --repo r", "Port").await;
+    wait_for_output(&stage, "memory list --kind knowledge --repo r", "Port").await;
     let found = async |key: &str| {
         let search = r#"@mcp memory_search {"query": "On which port does the server listen?"}"#;
         let task =
@@ -96,7 +96,7 @@ async fn a_session_finds_no_memory_that_is_switched_off() {
         let (status, made) = stage.api.post("/tasks", &task).await;
         assert_eq!(status.as_u16(), 201, "{made}");
         stage.api.post("/features/f/run", &json!({})).await;
-        until_said(&stage, &format!("logs f/{key} --attempt 1"), "mcp memory_search").await
+        wait_for_output(&stage, &format!("logs f/{key} --attempt 1"), "mcp memory_search").await
     };
     let on = found("b").await;
     assert!(on.contains("8123"), "{on}");
@@ -109,7 +109,7 @@ async fn a_session_finds_no_memory_that_is_switched_off() {
         off.contains("nothing is known of that") && !off.contains("8123"),
         "{off}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -117,13 +117,13 @@ async fn an_agent_can_be_left_without_the_tools() {
     let config = "[agent]\ntools = false\n";
     let stage = set(config, "@mcp task_context {}\n@done").await;
     stage.ends("complete").await;
-    until_said(
+    wait_for_output(
         &stage,
         "logs f/a --attempt 1",
         "mcp task_context: none is offered",
     )
     .await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn an_assistant_has_commands_as_tools_with_the_rights_of_its_token() {
     )
     .await;
     assert!(answers[0].starts_with("error: "), "{answers:?}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 /// Calls tools as an assistant with that token.

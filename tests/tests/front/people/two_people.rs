@@ -31,7 +31,7 @@ struct Desk {
 
 impl Desk {
     /// The feature `f` is a draft with a task `a`.
-    async fn set() -> Self {
+    async fn start() -> Self {
         let world = World::start().await.unwrap();
         let api = Api::start(&world).await;
         let tasks = "- {key: a, title: A, description: As it was}";
@@ -93,7 +93,7 @@ impl Desk {
             .collect()
     }
 
-    async fn strike(self) {
+    async fn stop(self) {
         self.api.stop().await;
         self.world.stop().await;
     }
@@ -106,7 +106,7 @@ fn version_in(said: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_text_from_a_file_replaces_only_what_was_read() {
-    let desk = Desk::set().await;
+    let desk = Desk::start().await;
     desk.write("one.md", "By one.\n");
     desk.write("two.md", "By two.\n");
     desk.check("feature spec f --file one.md", 0, &["the spec of f is stored"]);
@@ -146,12 +146,12 @@ async fn a_text_from_a_file_replaces_only_what_was_read() {
         &["what it replaces is kept in"],
     );
     assert_eq!(desk.kept(&said), ["By three.\n"]);
-    desk.strike().await;
+    desk.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_that_was_open_too_long_loses_nothing() {
-    let desk = Desk::set().await;
+    let desk = Desk::start().await;
     desk.write("one.md", "By one.\n");
     desk.write("two.md", "By two.\n");
     desk.check("feature plan f --file one.md", 0, &["the plan of f is stored"]);
@@ -181,12 +181,12 @@ async fn an_editor_that_was_open_too_long_loses_nothing() {
     assert!(desk.kept(&said).contains(&"By three".to_owned()), "{said}");
     let (_, task) = desk.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["description"], "By two");
-    desk.strike().await;
+    desk.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_flags_change_of_a_task_is_in_its_log() {
-    let desk = Desk::set().await;
+    let desk = Desk::start().await;
     let said = desk.check(
         "task edit f/a --description Other",
         2,
@@ -217,5 +217,5 @@ async fn what_flags_change_of_a_task_is_in_its_log() {
         (&task["description"], &task["title"]),
         (&json!("Other"), &json!("B"))
     );
-    desk.strike().await;
+    desk.stop().await;
 }
