@@ -1,4 +1,5 @@
-//! From an idea to a reviewed branch: the steps of a feature, and the people who look in between (SPEC 2.1, 5).
+//! From an idea to a reviewed branch: the steps of a feature, and people's decisions in between (SPEC 2.1,
+//! 5).
 
 use serde_json::{Value, json};
 
@@ -95,12 +96,12 @@ GRAPH
 "#;
 
 #[tokio::test]
-async fn people_approve_write_and_send_back_what_the_steps_made() {
+async fn people_approve_rewrite_and_reject_results_of_steps() {
     let stage = Stage::start().await;
     let more = json!({"description": APPROVED, "approve": ["spec", "tasks"], "review_rounds": 0});
     stage.submit(more).await;
 
-    // The specification waits; a person writes a better one, from what stands.
+    // The specification waits; a person replaces it with a better one.
     let blocked = stage.ends("blocked").await;
     let attention = blocked["attention"][0].clone();
     assert!(
@@ -124,18 +125,18 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
         200
     );
 
-    // The graph waits; it is sent back with a word, and then approved.
+    // The graph waits; a person sends it back with a reason, and then approves another one.
     let blocked = stage.ends("blocked").await;
     let waited = async || {
         let output = typed::output(&stage, "feature wait f").await;
         String::from_utf8(output.stdout).unwrap()
     };
-    let told = waited().await;
+    let printed = waited().await;
     assert!(
-        told.contains("2 of 3 tasks done") && !told.contains("on branch"),
-        "nothing has landed: {told}"
+        printed.contains("2 of 3 tasks done") && !printed.contains("on branch"),
+        "nothing has landed: {printed}"
     );
-    assert!(told.contains("ralph task approve f/build"), "{told}");
+    assert!(printed.contains("ralph task approve f/build"), "{printed}");
     let id = blocked["attention"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(stage.texts().await["plan"], "one task");
     let graph = stage.texts().await["tasks"].as_str().unwrap().to_owned();
@@ -154,7 +155,7 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_or_graph_fails_the_attempt_and_is_told_to_the_next() {
+async fn an_invalid_graph_fails_the_attempt_and_the_next_one_sees_why() {
     let stage = Stage::start().await;
     let description = r#"It.
 @on-attempt 1 @on-kind build @say <task-graph>[{key: a, title: A, after: [b]}]</task-graph>
@@ -173,7 +174,7 @@ async fn what_is_no_text_or_graph_fails_the_attempt_and_is_told_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
+async fn a_failed_gate_stops_a_landing_and_its_output_reaches_the_retry() {
     let stage = Stage::start().await;
     let tasks = r#"
 - key: a
@@ -197,7 +198,7 @@ async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
 }
 
 #[tokio::test]
-async fn a_review_whose_own_correction_fails_asks_once() {
+async fn a_review_with_a_failed_correction_asks_for_changes_once() {
     let stage = Stage::start().await;
     let tasks = r#"
 - key: a
@@ -238,7 +239,7 @@ CHANGES
 }
 
 #[tokio::test]
-async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
+async fn a_feature_without_a_graph_ends_with_no_plan_and_can_continue() {
     let stage = Stage::start().await;
     stage.submit(json!({"draft": true})).await;
     let path = "/api/v1/features/f/texts/plan";
@@ -246,7 +247,7 @@ async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
     let put = (reqwest::Method::PUT, Some(crate::caller::ADMIN), Some(body));
     let answer = stage.api.send(put.0, path, put.1, put.2).await;
     assert_eq!(answer.status().as_u16(), 200);
-    // Nobody scripted this agent, so the step needs a person in the end.
+    // This agent has no script, so the step needs a person in the end.
     stage.run_again().await;
     stage.ends("blocked").await;
     let (_, preview) = stage.api.get("/tasks/f%2Fbuild/preview").await;
@@ -272,7 +273,7 @@ async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
 }
 
 #[tokio::test]
-async fn a_person_changes_the_graph_that_waits_for_them() {
+async fn a_person_changes_a_graph_that_waits_for_approval() {
     let stage = Stage::start().await;
     let description =
         "It.\n@on-kind build @say <task-graph>[{key: a, title: A, description: \"@fail no\"}]</task-graph>\n";

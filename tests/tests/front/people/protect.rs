@@ -1,4 +1,4 @@
-//! Paths whose change a person approves before it lands.
+//! Protected paths: a person approves a change before it lands.
 
 use ralph_tests::harness::WorkerOptions;
 use serde_json::json;
@@ -31,8 +31,8 @@ async fn a_workflow_that_an_agent_wrote_lands_when_a_person_approves() {
     submit(&stage, tasks, json!({"backoff_ms": 0, "review": false})).await;
     let over = stage.ends("blocked").await;
     let waits = over["attention"][0]["reason"].as_str().unwrap_or_default();
-    let told = "its work passed, but it changes protected files: .github/workflows/test.yml";
-    assert!(waits.contains(told), "{over}");
+    let expected = "its work passed, but it changes protected files: .github/workflows/test.yml";
+    assert!(waits.contains(expected), "{over}");
     assert_eq!(stage.file("code.txt"), "code");
 
     stdout_of(&stage, "task approve f/ci").await;
@@ -46,7 +46,7 @@ async fn a_workflow_that_an_agent_wrote_lands_when_a_person_approves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn protected_paths_are_ones_own_and_a_move_changes_them() {
+async fn a_feature_sets_its_protected_paths_and_a_move_changes_one() {
     let stage = start().await;
     let tasks = json!([
         {"key": "a", "title": "Move it", "description":
@@ -65,22 +65,22 @@ async fn protected_paths_are_ones_own_and_a_move_changes_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pattern_that_names_nothing_is_refused() {
+async fn an_invalid_pattern_of_protected_paths_is_refused() {
     let stage = start().await;
-    for (pattern, told) in [
+    for (pattern, expected) in [
         ("../x", "`../x` is no pattern"),
         ("/etc/**", "`/etc/**` is no pattern"),
     ] {
         let line = format!("submit feature g --description x --no-repo --protect {pattern}");
         let output = output(&stage, &line).await;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && said.contains(told), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && stderr.contains(expected), "{stderr}");
     }
     stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_that_the_gate_names_is_told_to_the_verifier() {
+async fn the_verifier_learns_of_a_changed_script_of_the_gate() {
     let stage = start().await;
     let description = "@write checks/run.sh true\n@done\n\
         @on-kind verify @if-prompt-has checks/run.sh: may change what is checked : @say <verify-fail>The check is gone.</verify-fail>\n\

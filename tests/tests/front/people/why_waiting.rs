@@ -1,4 +1,4 @@
-//! Why a task isn't worked on now, wherever it is shown.
+//! Reasons why a task waits, in every place that shows them.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ async fn task(stage: &Stage, name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_back_off_is_told_with_its_cause_and_its_end() {
+async fn a_backoff_is_shown_with_its_cause_and_end() {
     let stage = Stage::start().await;
     let tasks = "- {key: a, title: A, description: \"@fail the tests are red\"}\n\
                  - {key: b, title: B, after: [a]}\n";
@@ -38,7 +38,7 @@ async fn a_back_off_is_told_with_its_cause_and_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_in_the_queue_is_told_where_all_slots_are_busy() {
+async fn a_queue_position_is_shown_while_all_slots_are_busy() {
     let stage = Stage::start().await;
     let go = stage.world.dir().join("go");
     let tasks = format!(
@@ -66,7 +66,7 @@ async fn a_place_in_the_queue_is_told_where_all_slots_are_busy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_worker_takes_and_what_has_its_time_are_told_apart() {
+async fn a_missing_worker_and_a_start_time_are_different_reasons() {
     let stage = Stage::start().await;
     let tasks = "- {key: a, title: A, pool: gpu}\n- {key: b, title: B, not_before: 2999-01-01T00:00:00Z}\n\
                  - {key: c, title: C, pool: gpu, concurrency: {key: db, limit: 1}}\n";

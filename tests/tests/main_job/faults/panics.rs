@@ -1,10 +1,10 @@
-//! A fault of the worker itself: it costs the attempt in whose course it comes, and nothing else.
+//! A panic in the worker costs the attempt during which it happens, and nothing else.
 
 use ralph_tests::harness::{WorkerOptions, World};
 
 use crate::scene::{ONE, Scene, TWO};
 
-/// A worker with one slot, in which the first passage of a point panics.
+/// A worker with one slot that panics when it first passes the point.
 fn panicking(pool: &str, fault: &str) -> WorkerOptions {
     let mut options = WorkerOptions::named("w1").pool(pool);
     options.env.insert("RALPH_PANIC".to_owned(), fault.to_owned());

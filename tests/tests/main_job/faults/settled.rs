@@ -1,4 +1,4 @@
-//! Workers are told at once which of their reports are settled.
+//! Workers learn at once which of their reports are settled.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use ralph_tests::harness::{FeatureOptions, Stub, WorkerOptions, World, until};
 
 use crate::scene::Scene;
 
-/// Far below the pause between heartbeats here.
+/// Far shorter than the pause between heartbeats here.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Nobody learns anything by heartbeats.
+/// A world whose heartbeats are too rare to inform anybody.
 async fn world() -> World {
     World::start_with(Settings {
         heartbeat: Duration::from_secs(300),
