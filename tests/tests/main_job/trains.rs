@@ -71,7 +71,7 @@ async fn killed_at(world: &World, point: &str, nth: u32) {
     let one = world.worker(&options(2)).unwrap();
     let scene = Scene::submit_with(world, &name, &tasks(3), gated("sleep 1", Landing::Each)).await;
     let mut both = vec![one, other];
-    scene.any_is_killed(&mut both).await;
+    scene.wait_for_any_kill(&mut both).await;
     scene.completes().await;
 }
 
@@ -114,7 +114,7 @@ async fn a_coordinator_killed_with_three_cars_under_way_loses_none() {
             .worker(&WorkerOptions::named(&name).slots(3).pool(&name))
             .unwrap();
         let scene = Scene::submit_with(&world, &name, &tasks(3), gated("sleep 1", Landing::Each)).await;
-        scene.is_killed(&mut first).await;
+        scene.wait_for_kill(&mut first).await;
         let _second = world.coordinator_process("d", None).unwrap();
         scene.completes().await;
         world.stop().await;

@@ -19,7 +19,7 @@ async fn round(world: &World, number: u32) {
     let options = WorkerOptions::named(&name).slots(2).pool(&name).fault(&dies);
     let mut worker = world.worker(&options).unwrap();
     let scene = Scene::submit(world, &name, TWO).await;
-    scene.is_killed(&mut worker).await;
+    scene.wait_for_kill(&mut worker).await;
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
 }

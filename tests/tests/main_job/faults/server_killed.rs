@@ -61,7 +61,7 @@ async fn halt_at<'a>(world: &'a World, step: &str) -> (Scene<'a>, Spawned) {
     let mut worker = [world.worker(&options).unwrap()];
     let graph = if integrates(step) { PAIR } else { TWO };
     let scene = Scene::submit(world, &name, graph).await;
-    scene.any_is_stopped(&mut worker).await;
+    scene.wait_for_any_halt(&mut worker).await;
     let [worker] = worker;
     (scene, worker)
 }

@@ -43,7 +43,7 @@ async fn killed_at(point: &str) {
     let options = WorkerOptions::named("w1").pool("said").fault(&fault);
     let mut worker = world.worker(&options).unwrap();
     let scene = Scene::submit(&world, "said", TELLS).await;
-    scene.is_killed(&mut worker).await;
+    scene.wait_for_kill(&mut worker).await;
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
     is_told_once(&world, &[("work", "done"), ("integrate", "merged")]).await;
@@ -83,7 +83,7 @@ async fn a_verdict_outlives_a_worker_killed_before_its_report() {
         ..FeatureOptions::default()
     };
     let scene = Scene::submit_with(&world, "judged", TELLS, verified).await;
-    scene.is_killed(&mut worker).await;
+    scene.wait_for_kill(&mut worker).await;
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
     let expected = [("work", "done"), ("verify", "passed"), ("integrate", "merged")];
