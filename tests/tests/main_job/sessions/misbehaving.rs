@@ -115,7 +115,7 @@ async fn a_missing_agent_is_waited_for_and_costs_no_attempt() {
     let graph = "- key: only\n  title: Start late\n  description: \"@done\"\n";
     let scene = Scene::scratch(&world, "missing", graph, FeatureOptions::default()).await;
     // More often than a task may fail.
-    until("five starts that failed", async || match scene.attempts().await {
+    until("five failed starts", async || match scene.attempts().await {
         attempts if attempts.len() > 5 => Ok(()),
         attempts => Err(format!("{attempts:?}")),
     })
