@@ -42,9 +42,9 @@ async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
         "task edit f/nowhere --agent nobody",
         "feature edit g --agent nobody",
     ] {
-        let told = output(&stage, line).await.stderr;
-        let told = String::from_utf8_lossy(&told);
-        assert!(told.contains("no worker has an agent `nobody`"), "{line}: {told}");
+        let stderr = output(&stage, line).await.stderr;
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(stderr.contains("no worker has an agent `nobody`"), "{line}: {stderr}");
     }
     let status = wait_for_output(&stage, "status", "1 task waits: on every worker of pool default").await;
     for words in [

@@ -39,27 +39,24 @@ async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
         .fetch_one(&stage.world.db)
         .await
         .unwrap();
-    let incarnation = Incarnation::new();
-    for origin in [
-        None,
-        Some(TranscriptOrigin {
-            worker: "w".to_owned(),
-            incarnation,
-        }),
-    ] {
-        let forged = TranscriptBatch {
-            v: WRITES,
-            dispatch: DispatchId(dispatch),
-            origin,
-            entries: vec![TranscriptEntry {
-                seq: 1_000_000_000,
-                at_ms: 0,
-                update: TranscriptUpdate::Text {
-                    text: "forged words".to_owned(),
-                },
-            }],
-        };
-        thief.transcript(&forged).await.unwrap();
+    let forged = |origin| TranscriptBatch {
+        v: WRITES,
+        dispatch: DispatchId(dispatch),
+        origin,
+        entries: vec![TranscriptEntry {
+            seq: 1_000_000_000,
+            at_ms: 0,
+            update: TranscriptUpdate::Text {
+                text: "forged words".to_owned(),
+            },
+        }],
+    };
+    let worker = TranscriptOrigin {
+        worker: "w".to_owned(),
+        incarnation: Incarnation::new(),
+    };
+    for origin in [None, Some(worker)] {
+        thief.transcript(&forged(origin)).await.unwrap();
     }
 
     // The broker loses all entries so far.
@@ -71,19 +68,7 @@ async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
         .unwrap();
     stream.purge().await.unwrap();
     for _ in 0..2 {
-        let again = TranscriptBatch {
-            v: WRITES,
-            dispatch: DispatchId(dispatch),
-            origin: None,
-            entries: vec![TranscriptEntry {
-                seq: 1_000_000_000,
-                at_ms: 0,
-                update: TranscriptUpdate::Text {
-                    text: "forged words".to_owned(),
-                },
-            }],
-        };
-        thief.transcript(&again).await.unwrap();
+        thief.transcript(&forged(None)).await.unwrap();
     }
     std::fs::write(&gate, "").unwrap();
     stage.ends("complete").await;

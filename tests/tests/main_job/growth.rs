@@ -24,7 +24,7 @@ struct Resources {
 }
 
 impl Resources {
-    fn look(worker: u32, data: &Path) -> Self {
+    fn of(worker: u32, data: &Path) -> Self {
         let worker = worker.to_string();
         let pids = names(Path::new("/proc"))
             .into_iter()
@@ -131,7 +131,7 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
         resources.children.is_empty() && resources.leftovers.is_empty() && !resources.entries.iter().any(work)
     };
     let before = until("the removal of the run's files", async || {
-        let resources = Resources::look(worker.pid(), &data);
+        let resources = Resources::of(worker.pid(), &data);
         match settled(&resources) {
             true => Ok(resources),
             false => Err(format!("{resources:?}")),
@@ -142,7 +142,7 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
 
     run("many", MANY).await;
     until("no more than after a few tasks", async || {
-        let after = Resources::look(worker.pid(), &data);
+        let after = Resources::of(worker.pid(), &data);
         match after.is_no_more_than(&before) {
             true => Ok(()),
             false => Err(format!("{after:?}\n{before:?}")),

@@ -1,4 +1,5 @@
-//! Several attempts on their way onto one branch, while workers and coordinators die, people push, and gates fail.
+//! Several attempts on their way onto one branch, while workers and coordinators die, people push, and
+//! gates fail.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -234,10 +234,10 @@ async fn a_resend_finds_what_a_dead_coordinator_created() {
         }
     }
     // No token is stored in clear text.
-    let (_, told) = api
+    let (_, created) = api
         .post("/tokens", &json!({"name": "plain", "role": "read"}))
         .await;
-    assert!(told["token"].is_string());
+    assert!(created["token"].is_string());
     let sealed: Vec<Vec<u8>> =
         sqlx::query_scalar("select sealed_body from idempotency_keys where sealed_body is not null")
             .fetch_all(&world.db)
@@ -406,11 +406,11 @@ async fn a_resent_command_runs_once_and_ends_no_later_session() {
         assert_eq!(logged, 1, "{verb}");
     };
     once("feedback", "the first word", false).await;
-    let told: Option<String> = sqlx::query_scalar("select feedback from dispatches where state = 'live'")
+    let feedback: Option<String> = sqlx::query_scalar("select feedback from dispatches where state = 'live'")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(told.as_deref(), Some("the first word"));
+    assert_eq!(feedback.as_deref(), Some("the first word"));
     once("interrupt", "the second word", true).await;
     let ending: Option<String> = sqlx::query_scalar("select end_reason from dispatches where state = 'live'")
         .fetch_one(&world.db)

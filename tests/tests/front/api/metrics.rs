@@ -32,7 +32,7 @@ async fn slots_wanted_counts_the_room_of_features() {
     api.submit("large", &list(6, "gpu")).await;
     api.submit("small", &list(2, "gpu")).await;
     api.submit("other", &list(1, "cpu")).await;
-    let told = figures(&api).await;
+    let text = figures(&api).await;
     for line in [
         "ralph_tasks_ready{pool=\"gpu\"} 8",
         "ralph_slots_wanted{pool=\"gpu\"} 6",
@@ -42,15 +42,15 @@ async fn slots_wanted_counts_the_room_of_features() {
         "ralph_tasks{status=\"pending\"} 9",
         "ralph_broker_connected 1",
     ] {
-        has(&told, line);
+        has(&text, line);
     }
     let paused = api
         .send(Method::POST, "/api/v1/features/large/pause", Some(ADMIN), None)
         .await;
     assert!(paused.status().is_success(), "{}", paused.status());
-    let told = figures(&api).await;
-    has(&told, "ralph_slots_wanted{pool=\"gpu\"} 2");
-    has(&told, "ralph_features{status=\"paused\"} 1");
+    let text = figures(&api).await;
+    has(&text, "ralph_slots_wanted{pool=\"gpu\"} 2");
+    has(&text, "ralph_features{status=\"paused\"} 1");
     api.stop().await;
     world.stop().await;
 }
@@ -93,10 +93,10 @@ async fn waiting_metrics_requests_leave_connections_for_others() {
     };
     // More requests than database connections.
     let asking = join_all((0..24).map(|_| figures(&api)));
-    let (told, answered) = tokio::join!(asking, others);
+    let (text, answered) = tokio::join!(asking, others);
     assert_eq!(answered.ok(), Some(StatusCode::OK));
-    for told in told {
-        has(&told, "ralph_counters_drifted 0");
+    for text in text {
+        has(&text, "ralph_counters_drifted 0");
     }
     api.stop().await;
     world.stop().await;

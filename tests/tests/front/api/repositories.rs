@@ -49,18 +49,18 @@ async fn the_api_and_the_commands_refuse_invalid_branch_names() {
             status.as_u16() == 422 && why.contains("branch's name"),
             "{bad}: {status} {answer}"
         );
-        let told = output(&stage, &submit(bad)).await;
-        let words = String::from_utf8_lossy(&told.stderr).into_owned();
+        let submitted = output(&stage, &submit(bad)).await;
+        let words = String::from_utf8_lossy(&submitted.stderr).into_owned();
         assert!(
-            told.status.code() == Some(2) && words.contains("branch's name"),
+            submitted.status.code() == Some(2) && words.contains("branch's name"),
             "{bad}: {words}"
         );
     }
     for (taken, words) in [("v1", "is a tag"), ("main", "exists in")] {
-        let told = output(&stage, &submit(taken)).await;
-        let stderr = String::from_utf8_lossy(&told.stderr).into_owned();
+        let submitted = output(&stage, &submit(taken)).await;
+        let stderr = String::from_utf8_lossy(&submitted.stderr).into_owned();
         assert!(
-            told.status.code() == Some(2) && stderr.contains(words),
+            submitted.status.code() == Some(2) && stderr.contains(words),
             "{taken}: {stderr}"
         );
     }
@@ -148,12 +148,12 @@ async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
     let folder = stage.world.dir().join("odd");
     std::fs::create_dir(&folder).unwrap();
     let submit = format!("submit feature x --description y --repo {}", folder.display());
-    let told = async || {
+    let stderr_of_submit = async || {
         let output = output(&stage, &submit).await;
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let words = told().await;
+    let words = stderr_of_submit().await;
     assert!(words.contains("`git init`"), "{words}");
     let git = |args: &[&str]| {
         let done = Command::new("git").args(args).current_dir(&folder).status();
@@ -162,13 +162,13 @@ async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
     git(&["init", "-q"]);
     git(&["config", "core.repositoryFormatVersion", "1"]);
     git(&["config", "extensions.fromTheFuture", "true"]);
-    let words = told().await;
+    let words = stderr_of_submit().await;
     assert!(
         words.contains("fromthefuture") && !words.contains("git init"),
         "{words}"
     );
     std::fs::write(folder.join(".git/config"), "[core\n").unwrap();
-    let words = told().await;
+    let words = stderr_of_submit().await;
     assert!(
         words.contains("bad config") && !words.contains("git init"),
         "{words}"
@@ -204,10 +204,10 @@ async fn a_submission_warns_of_a_filter_that_only_the_repository_defines() {
         let path = folder.display();
         format!("submit feature {name} --description y --draft --repo {path}")
     };
-    let told = output(&stage, &submit("x")).await;
-    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    let submitted = output(&stage, &submit("x")).await;
+    let words = String::from_utf8_lossy(&submitted.stderr).into_owned();
     assert!(
-        told.status.success() && words.contains("`a.key`") && words.contains("`crypt`"),
+        submitted.status.success() && words.contains("`a.key`") && words.contains("`crypt`"),
         "{words}"
     );
     std::fs::write(
@@ -215,8 +215,8 @@ async fn a_submission_warns_of_a_filter_that_only_the_repository_defines() {
         "[filter \"crypt\"]\n\tclean = cat\n",
     )
     .unwrap();
-    let told = output(&stage, &submit("y")).await;
-    let words = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert!(told.status.success() && !words.contains("crypt"), "{words}");
+    let submitted = output(&stage, &submit("y")).await;
+    let words = String::from_utf8_lossy(&submitted.stderr).into_owned();
+    assert!(submitted.status.success() && !words.contains("crypt"), "{words}");
     stage.stop().await;
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::caller::{ADMIN, Api};
 
 /// Status, problem type and detail that a request with this token gets.
-async fn look(api: &Api, token: Option<&str>) -> (u16, String, String) {
+async fn status_with(api: &Api, token: Option<&str>) -> (u16, String, String) {
     let response = api.send(Method::GET, "/api/v1/status", token, None).await;
     let status = response.status().as_u16();
     let challenge = response.headers().contains_key("www-authenticate");
@@ -73,17 +73,17 @@ async fn token_lists_show_the_last_use() {
         items.find(|item| item["name"] == "ci").unwrap()["last_used_at"].clone()
     };
     assert_eq!(used().await, Value::Null);
-    assert_eq!(look(&api, Some(token)).await.0, 200);
+    assert_eq!(status_with(&api, Some(token)).await.0, 200);
     let first = used().await;
     assert!(first.is_string(), "{first}");
-    assert_eq!(look(&api, Some(token)).await.0, 200);
+    assert_eq!(status_with(&api, Some(token)).await.0, 200);
     assert_eq!(used().await, first, "the second request should write nothing");
     sqlx::query("update api_tokens set last_used_at = now() - interval '2 hours' where name = 'ci'")
         .execute(&world.db)
         .await
         .unwrap();
     let before = used().await;
-    assert_eq!(look(&api, Some(token)).await.0, 200);
+    assert_eq!(status_with(&api, Some(token)).await.0, 200);
     assert_ne!(used().await, before);
     api.stop().await;
     world.stop().await;
@@ -106,7 +106,7 @@ async fn missing_wrong_and_expired_tokens_get_different_errors() {
     let brief = make("brief", Some(60 * 60 * 1000)).await;
     let token = |made: &Value| made["token"].as_str().unwrap().to_owned();
     for made in [&lasting, &month, &brief] {
-        assert_eq!(look(&api, Some(&token(made))).await.0, 200);
+        assert_eq!(status_with(&api, Some(&token(made))).await.0, 200);
     }
     // One hour later.
     sqlx::query("update api_tokens set expires_at = now() where name = 'brief'")
@@ -114,12 +114,12 @@ async fn missing_wrong_and_expired_tokens_get_different_errors() {
         .await
         .unwrap();
 
-    let (status, kind, _) = look(&api, None).await;
+    let (status, kind, _) = status_with(&api, None).await;
     assert_eq!((status, kind.as_str()), (401, "no-token"));
-    let (status, kind, next) = look(&api, Some("no such token")).await;
+    let (status, kind, next) = status_with(&api, Some("no such token")).await;
     assert_eq!((status, kind.as_str()), (401, "wrong-token"));
     assert!(next.contains("token create"), "{next}");
-    let (status, kind, next) = look(&api, Some(&token(&brief))).await;
+    let (status, kind, next) = status_with(&api, Some(&token(&brief))).await;
     assert_eq!((status, kind.as_str()), (401, "token-expired"));
     assert!(
         next.contains("`brief` expired at 20") && next.contains("token create brief"),
@@ -137,15 +137,15 @@ async fn missing_wrong_and_expired_tokens_get_different_errors() {
 
     // An expired token's name is free, and the old one is unknown from then on.
     let again = make("brief", Some(60 * 60 * 1000)).await;
-    assert_eq!(look(&api, Some(&token(&again))).await.0, 200);
-    assert_eq!(look(&api, Some(&token(&brief))).await.1, "wrong-token");
+    assert_eq!(status_with(&api, Some(&token(&again))).await.0, 200);
+    assert_eq!(status_with(&api, Some(&token(&brief))).await.1, "wrong-token");
     let taken = json!({"name": "brief", "role": "read"});
     assert_eq!(api.post("/tokens", &taken).await.0.as_u16(), 409);
 
     let path = "/api/v1/tokens/month";
     let revoked = api.send(Method::DELETE, path, Some(ADMIN), None).await;
     assert_eq!(revoked.status().as_u16(), 200);
-    assert_eq!(look(&api, Some(&token(&month))).await.1, "wrong-token");
+    assert_eq!(status_with(&api, Some(&token(&month))).await.1, "wrong-token");
     for ms in [0, -1, 315_360_000_001_i64] {
         let body = json!({"name": "x", "role": "read", "expires_in_ms": ms});
         assert_eq!(api.post("/tokens", &body).await.0.as_u16(), 400, "{ms}");

@@ -26,13 +26,13 @@ async fn a_task_runs_alone_once_its_blockers_are_done() {
         .submit(json!({"tasks": {"source": "t", "text": TASKS}, "draft": true}))
         .await;
     let refused = output(&stage, "task run f/b").await;
-    let told = String::from_utf8_lossy(&refused.stderr);
+    let text = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        !refused.status.success() && told.contains("`a` (pending)") && told.contains("waits for"),
-        "{told}"
+        !refused.status.success() && text.contains("`a` (pending)") && text.contains("waits for"),
+        "{text}"
     );
-    let told = stdout_of(&stage, "task run f/a --wait").await;
-    assert!(told.contains("Complete") && told.contains("is done"), "{told}");
+    let text = stdout_of(&stage, "task run f/a --wait").await;
+    assert!(text.contains("Complete") && text.contains("is done"), "{text}");
     assert_eq!(statuses(&stage).await, ["done", "pending", "pending"]);
     let runs: Value = serde_json::from_str(&stdout_of(&stage, "run list --output json").await).unwrap();
     let (_, a) = stage.api.get("/tasks/f%2Fa").await;
@@ -71,10 +71,10 @@ async fn a_task_that_fails_alone_ends_its_run_and_a_retry_runs_it_alone() {
         .submit(json!({"tasks": {"source": "t", "text": tasks}, "draft": true}))
         .await;
     let ended = output(&stage, "task run f/a --no-review --wait").await;
-    let told = String::from_utf8_lossy(&ended.stdout);
+    let text = String::from_utf8_lossy(&ended.stdout);
     assert!(
-        !ended.status.success() && told.contains("failed for good"),
-        "{told}"
+        !ended.status.success() && text.contains("failed for good"),
+        "{text}"
     );
     let refused = output(&stage, "task run f/a").await;
     assert!(String::from_utf8_lossy(&refused.stderr).contains("task retry"));

@@ -30,10 +30,10 @@ fn git(folder: &Path, args: &[&str]) {
 
 fn check(folder: &Path, args: &[&str], code: i32, words: &[&str]) {
     let output = ralph(folder, args);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
     for word in words {
-        assert!(said.contains(word), "{args:?} should say `{word}`: {said}");
+        assert!(text.contains(word), "{args:?} should say `{word}`: {text}");
     }
     assert!(output.stdout.is_empty(), "standard output is for results");
 }
@@ -209,16 +209,16 @@ fn a_dry_run_draws_the_graph_without_a_coordinator() {
             "json",
         ],
     );
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (
-            &told["waves"],
-            &told["graph"][1]["key"],
-            &told["graph"][1]["after"][0],
-            &told["graph"][1]["wave"]
+            &document["waves"],
+            &document["graph"][1]["key"],
+            &document["graph"][1]["after"][0],
+            &document["graph"][1]["wave"]
         ),
         (&2.into(), &"b".into(), &"a".into(), &2.into()),
-        "{told}"
+        "{document}"
     );
     // A dry run refuses what a submission would refuse.
     let dry_run = |flag: &str, words: &str| {
@@ -284,13 +284,13 @@ fn a_merge_into_the_checked_out_branch_gives_a_warning() {
     git(at, &["init", "-q", "-b", "main"]);
     git(at, &["commit", "-q", "--allow-empty", "-m", "Begin"]);
     std::fs::write(at.join("tasks.yaml"), "- {key: a, title: First}\n").unwrap();
-    let told = |args: &[&str]| {
+    let output_of = |args: &[&str]| {
         let output = ralph(at, args);
         let text = [output.stdout, output.stderr].concat();
         String::from_utf8(text).unwrap()
     };
     let submit = ["submit", "feature", "x", "--tasks", "tasks.yaml"];
-    let dry_run = |more: &[&str]| told(&[&submit[..], &["--dry-run"], more].concat());
+    let dry_run = |more: &[&str]| output_of(&[&submit[..], &["--dry-run"], more].concat());
     let follows = "`main` is checked out in";
     assert!(dry_run(&["--merge", "ff"]).contains(follows));
     for more in [
@@ -302,15 +302,15 @@ fn a_merge_into_the_checked_out_branch_gives_a_warning() {
     }
     // The warning comes before anything is sent.
     let nobody = ["--url", "http://127.0.0.1:9", "--token", "t", "--merge", "squash"];
-    let said = told(&[&submit[..], &nobody[..]].concat());
-    assert!(said.contains(follows), "{said}");
+    let text = output_of(&[&submit[..], &nobody[..]].concat());
+    assert!(text.contains(follows), "{text}");
     git(at, &["config", "receive.denyCurrentBranch", "refuse"]);
-    let said = dry_run(&["--merge", "ff"]);
-    assert!(said.contains("=refuse there refuses the merge"), "{said}");
+    let text = dry_run(&["--merge", "ff"]);
+    assert!(text.contains("=refuse there refuses the merge"), "{text}");
 
-    assert!(!told(&["doctor"]).contains(follows));
+    assert!(!output_of(&["doctor"]).contains(follows));
     configure(at, "[workspace]\nmerge = 'squash'\n");
-    assert!(told(&["doctor"]).contains(follows));
+    assert!(output_of(&["doctor"]).contains(follows));
     assert!(dry_run(&[]).contains("refuses the merge"));
 }
 
@@ -321,22 +321,22 @@ fn a_submission_without_a_gate_hints_at_the_repositorys_own_tests() {
     git(at, &["init", "-q", "-b", "main"]);
     git(at, &["commit", "-q", "--allow-empty", "-m", "Begin"]);
     std::fs::write(at.join("tasks.yaml"), "- {key: a, title: First}\n").unwrap();
-    let told = |what: &[&str], more: &[&str]| {
+    let output_of = |what: &[&str], more: &[&str]| {
         let output = ralph(at, &[what, &NOBODY, more].concat());
         String::from_utf8(output.stderr).unwrap()
     };
     let feature = ["submit", "feature", "x", "--tasks", "tasks.yaml"];
     let task = ["submit", "task", "Do it"];
     assert!(
-        !told(&feature, &[]).contains("hint: no command"),
+        !output_of(&feature, &[]).contains("hint: no command"),
         "the repository has no tests"
     );
     std::fs::write(at.join("Makefile"), "test:\n\ttrue\n").unwrap();
     for what in [&feature[..], &task] {
-        let said = told(what, &[]);
-        assert!(said.contains("give one, as --gate \"make test\""), "{said}");
+        let text = output_of(what, &[]);
+        assert!(text.contains("give one, as --gate \"make test\""), "{text}");
         for more in [&["--gate", "true"][..], &["--no-repo"]] {
-            assert!(!told(what, more).contains("hint: no command"), "{more:?}");
+            assert!(!output_of(what, more).contains("hint: no command"), "{more:?}");
         }
     }
 }
@@ -444,10 +444,10 @@ fn environment_values_apply_and_stay_out_of_usage_texts() {
             .env("RALPH_TOKEN", "t")
             .env("RALPH_DATA", "there");
         let output = command.output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(words), "{said}");
-        said
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(words), "{text}");
+        text
     };
     check(&["status"], 1, "nothing runs in the data folder there");
     let usage = check(&["task", "show"], 2, "<TASK>");
@@ -470,8 +470,8 @@ fn a_given_data_folder_wins_over_the_environments_coordinator() {
     let theirs = status(&["status"]);
     assert!(theirs.contains("127.0.0.1:1"), "{theirs}");
     for args in [["status", "--data", "here"], ["--data", "here", "status"]] {
-        let said = status(&args);
-        assert!(said.contains("nothing runs in the data folder here"), "{said}");
+        let text = status(&args);
+        assert!(text.contains("nothing runs in the data folder here"), "{text}");
     }
     let both = status(&[
         "status",

@@ -74,8 +74,8 @@ async fn diffs_are_shown_in_a_clone_of_the_repository() {
         ("feature diff f", &["\n+two\n"], &["b.txt"]),
         ("feature diff f --stat", &["a.txt | 1 +"], &["two"]),
     ] {
-        let (code, shown, said) = run(&clone, line);
-        assert_eq!(code, Some(0), "{line}: {said}");
+        let (code, shown, stderr) = run(&clone, line);
+        assert_eq!(code, Some(0), "{line}: {stderr}");
         assert!(has.iter().all(|words| shown.contains(words)), "{line}: {shown}");
         assert!(
             !lacks.iter().any(|words| shown.contains(words)),
@@ -87,10 +87,10 @@ async fn diffs_are_shown_in_a_clone_of_the_repository() {
         (folder.path(), "task diff f/a", 2, "in a clone"),
         (folder.path(), "feature diff f", 2, "in a clone"),
     ] {
-        let (found, _, said) = run(at, line);
+        let (found, _, stderr) = run(at, line);
         assert!(
-            found == Some(code) && said.contains(words),
-            "{line}: {found:?} {said}"
+            found == Some(code) && stderr.contains(words),
+            "{line}: {found:?} {stderr}"
         );
     }
 
@@ -106,8 +106,8 @@ async fn diffs_are_shown_in_a_clone_of_the_repository() {
         "{status}: {shown}"
     );
 
-    let (code, _, said) = run(&clone, "feature checkout f");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, _, stderr) = run(&clone, "feature checkout f");
+    assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "two\n");
     // A second checkout has nothing to do.
     assert_eq!(run(&clone, "feature checkout f").0, Some(0));
@@ -129,24 +129,24 @@ async fn diffs_are_shown_in_a_clone_of_the_repository() {
     ] {
         git(&["checkout", "-q", "--detach", "origin/main"]);
         git(prepare);
-        let (code, _, said) = run(&clone, "feature checkout f");
-        assert_eq!(code, Some(0), "{prepare:?}: {said}");
+        let (code, _, stderr) = run(&clone, "feature checkout f");
+        assert_eq!(code, Some(0), "{prepare:?}: {stderr}");
         assert_eq!(git(&["symbolic-ref", "--short", "HEAD"]), "ralph/f");
         assert_eq!(git(&["rev-parse", "HEAD"]), head);
     }
     // The checkout never overwrites uncommitted changes; it then moves nothing.
     git(&["checkout", "-q", "--detach", "origin/main"]);
     std::fs::write(clone.join("a.txt"), "mine\n").unwrap();
-    let (code, _, said) = run(&clone, "feature checkout f");
-    assert!(code != Some(0) && said.contains("a.txt"), "{said}");
+    let (code, _, stderr) = run(&clone, "feature checkout f");
+    assert!(code != Some(0) && stderr.contains("a.txt"), "{stderr}");
     assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "mine\n");
     assert_eq!(git(&["rev-parse", "HEAD"]), git(&["rev-parse", "origin/main"]));
     // An uncommitted change without a conflict is carried over.
     std::fs::remove_file(clone.join("a.txt")).unwrap();
     git(&["checkout", "-q", "--force", "origin/main"]);
     std::fs::write(clone.join("note.txt"), "mine\n").unwrap();
-    let (code, _, said) = run(&clone, "feature checkout f");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, _, stderr) = run(&clone, "feature checkout f");
+    assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(std::fs::read_to_string(clone.join("note.txt")).unwrap(), "mine\n");
     stage.stop().await;
 }

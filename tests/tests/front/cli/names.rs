@@ -207,16 +207,16 @@ async fn an_unknown_id_or_token_gets_a_similar_one_suggested() {
     let here = world.dir().join("here");
     std::fs::create_dir(&here).unwrap();
     stdout_of(&api, &here, "token revoke gone-build");
-    let meant = |line: &str, meant: &Value| {
-        let meant = format!("did you mean `{}`?", meant.as_str().unwrap());
-        refused(&api, &here, line, &["there is no", &meant, "list"]);
+    let suggests = |line: &str, meant: &Value| {
+        let hint = format!("did you mean `{}`?", meant.as_str().unwrap());
+        refused(&api, &here, line, &["there is no", &hint, "list"]);
     };
-    meant(
+    suggests(
         &format!("run show {}", mistyped(&submitted["run"])),
         &submitted["run"],
     );
-    meant(&format!("memory show {}", mistyped(&entry["id"])), &entry["id"]);
-    meant("token revoke nightly-biuld", &json!("nightly-build"));
+    suggests(&format!("memory show {}", mistyped(&entry["id"])), &entry["id"]);
+    suggests("token revoke nightly-biuld", &json!("nightly-build"));
     for far in [
         "run show run-0",
         "memory show l-0",

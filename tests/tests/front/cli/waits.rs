@@ -33,17 +33,19 @@ fn run(stage: &Stage, folder: &Path, line: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(text).unwrap())
 }
 
+fn check(stage: &Stage, folder: &Path, line: &str, code: i32, words: &str) {
+    let (found, text) = run(stage, folder, line);
+    assert!(
+        found == Some(code) && text.contains(words),
+        "`{line}`: {found:?}: {text}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_ends_at_once_when_nothing_runs() {
     let stage = Stage::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let check = |line: &str, code: i32, words: &str| {
-        let (found, text) = run(&stage, folder.path(), line);
-        assert!(
-            found == Some(code) && text.contains(words),
-            "`{line}`: {found:?}: {text}"
-        );
-    };
+    let check = |line: &str, code: i32, words: &str| check(&stage, folder.path(), line, code, words);
     let tasks = "- {key: a, title: A, description: \"@write a.txt a\\n@done\"}\n";
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
@@ -104,13 +106,7 @@ async fn a_waiting_command_reports_tasks_that_no_worker_can_start() {
 async fn a_feature_waits_for_a_run_once_a_person_resolved_its_task() {
     let stage = Stage::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let check = |line: &str, code: i32, words: &str| {
-        let (found, text) = run(&stage, folder.path(), line);
-        assert!(
-            found == Some(code) && text.contains(words),
-            "`{line}`: {found:?}: {text}"
-        );
-    };
+    let check = |line: &str, code: i32, words: &str| check(&stage, folder.path(), line, code, words);
     let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
@@ -191,13 +187,7 @@ async fn a_run_without_review_ends_without_a_person() {
             "submit feature {name} --no-repo --tasks tasks.yaml --max-parallel 1 --max-retries 1 --backoff 0 --wait {more}"
         )
     };
-    let check = |line: &str, code: i32, words: &str| {
-        let (found, text) = run(&stage, folder.path(), line);
-        assert!(
-            found == Some(code) && text.contains(words),
-            "`{line}`: {found:?}: {text}"
-        );
-    };
+    let check = |line: &str, code: i32, words: &str| check(&stage, folder.path(), line, code, words);
     let states = async |feature: &str| {
         let (_, page) = stage.api.get(&format!("/features/{feature}/tasks")).await;
         let mut states: Vec<(String, String)> = Vec::new();

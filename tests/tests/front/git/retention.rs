@@ -74,12 +74,16 @@ async fn task(stage: &Stage, key: &str) -> (uuid::Uuid, TaskState) {
         .unwrap()
 }
 
-/// Waits until no branch of the feature remains to be pruned.
-async fn pruned(stage: &Stage) {
-    let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
+async fn feature(stage: &Stage) -> uuid::Uuid {
+    sqlx::query_scalar("select id from features")
         .fetch_one(&stage.world.db)
         .await
-        .unwrap();
+        .unwrap()
+}
+
+/// Waits until no branch of the feature remains to be pruned.
+async fn pruned(stage: &Stage) {
+    let feature = feature(stage).await;
     let over = "select prune_before is null from features where id = $1";
     stage.world.until(over, feature).await.unwrap();
 }
@@ -124,10 +128,7 @@ async fn branches_of_attempts_are_pruned_when_nobody_needs_them() {
     std::fs::write(&hook, "#!/bin/sh\ncase $3 in *[!0]*) exit 0 ;; esac\nexit 1\n").unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     prune(&stage, json!({"older_than_ms": 0})).await;
-    let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
-        .fetch_one(&stage.world.db)
-        .await
-        .unwrap();
+    let feature = feature(&stage).await;
     let failed = "select prune_error is not null from features where id = $1";
     stage.world.until(failed, feature).await.unwrap();
     let plan = prune(&stage, json!({"older_than_ms": 0, "dry_run": true})).await;
@@ -220,10 +221,7 @@ async fn attempts_of_an_earlier_release_are_moved_out_of_the_branches() {
     assert_eq!(branches(&stage), Vec::<String>::new());
     // Any request makes workers look, as they do at their start too.
     prune(&stage, json!({})).await;
-    let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
-        .fetch_one(&stage.world.db)
-        .await
-        .unwrap();
+    let feature = feature(&stage).await;
     let moved = "select not exists (select 1 from dispatches where feature_id = $1 and in_branch)";
     stage.world.until(moved, feature).await.unwrap();
     assert_eq!(branches(&stage), new);

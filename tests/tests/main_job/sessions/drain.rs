@@ -8,6 +8,27 @@ use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 use crate::scene::Scene;
 
+const HALVES: &str = r"
+- key: half
+  title: Do it in two halves
+  description: |
+    @on-attempt 1 @write half.txt first half
+    @effect begun
+    @on-attempt 1 @silent
+    @expect-pass grep -q 'first half' half.txt
+    @append half.txt second half
+    @done
+";
+
+/// How `Scene::attempts` shows a session that a drain ended.
+fn interrupted() -> (String, String, String) {
+    (
+        "settled".into(),
+        "interrupted".into(),
+        "the worker was drained".into(),
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn drained_worker_lets_its_session_finish_and_takes_nothing_new() {
     let mut world = World::calm().await.unwrap();
@@ -55,35 +76,17 @@ async fn drained_worker_lets_its_session_finish_and_takes_nothing_new() {
 async fn a_session_that_outlasts_the_drain_is_pushed_and_continued() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
-    let graph = r"
-- key: half
-  title: Do it in two halves
-  description: |
-    @on-attempt 1 @write half.txt first half
-    @effect begun
-    @on-attempt 1 @silent
-    @expect-pass grep -q 'first half' half.txt
-    @append half.txt second half
-    @done
-";
     let options = |name: &str| WorkerOptions {
         drain_seconds: 0,
         ..WorkerOptions::named(name).pool("half")
     };
     let mut drained = world.worker(&options("drained")).unwrap();
-    let scene = Scene::submit(&world, "half", graph).await;
+    let scene = Scene::submit(&world, "half", HALVES).await;
     world.effects_of("begun", 1).await.unwrap();
     drained.signal(Signal::SIGTERM);
     assert!(drained.wait().await.success(), "{}", drained.output());
     let attempts = scene.attempts().await;
-    assert_eq!(
-        attempts,
-        [(
-            "settled".into(),
-            "interrupted".into(),
-            "the worker was drained".into()
-        )]
-    );
+    assert_eq!(attempts, [interrupted()]);
     let pushed = "select pushed_ref is not null from dispatches where feature_id = $1";
     scene.until(pushed).await;
     world.check_processes().await.unwrap();
@@ -163,34 +166,16 @@ const NO_DEATH: &str =
 async fn a_session_of_a_worker_killed_in_its_drain_is_continued() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
-    let graph = r"
-- key: half
-  title: Do it in two halves
-  description: |
-    @on-attempt 1 @write half.txt first half
-    @effect begun
-    @on-attempt 1 @silent
-    @expect-pass grep -q 'first half' half.txt
-    @append half.txt second half
-    @done
-";
     let options = WorkerOptions {
         drain_seconds: 600,
         ..WorkerOptions::named("stopped").pool("stopped")
     };
-    let scene = Scene::submit(&world, "stopped", graph).await;
+    let scene = Scene::submit(&world, "stopped", HALVES).await;
     kill_in_its_drain(&world, &scene, &options, "begun").await;
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
     let attempts = scene.attempts().await;
-    assert_eq!(
-        attempts[0],
-        (
-            "settled".into(),
-            "interrupted".into(),
-            "the worker was drained".into()
-        )
-    );
+    assert_eq!(attempts[0], interrupted());
     scene.until(NO_DEATH).await;
     world.check_processes().await.unwrap();
     world.stop().await;
@@ -270,14 +255,7 @@ async fn a_drain_ends_a_session_during_its_setup() {
     appears(&world, "setting-up").await;
     drained.signal(Signal::SIGTERM);
     assert!(drained.wait().await.success(), "{}", drained.output());
-    assert_eq!(
-        scene.attempts().await,
-        [(
-            "settled".into(),
-            "interrupted".into(),
-            "the worker was drained".into()
-        )]
-    );
+    assert_eq!(scene.attempts().await, [interrupted()]);
     world.check_processes().await.unwrap();
     std::fs::write(&config, "[workspace]\nsetup = [\"true\"]\n").unwrap();
     let _next = world.worker(&options("next")).unwrap();
@@ -323,14 +301,7 @@ async fn a_drain_ends_a_session_during_its_fetch() {
     appears(&world, "fetching").await;
     drained.signal(Signal::SIGTERM);
     assert!(drained.wait().await.success(), "{}", drained.output());
-    assert_eq!(
-        scene.attempts().await,
-        [(
-            "settled".into(),
-            "interrupted".into(),
-            "the worker was drained".into()
-        )]
-    );
+    assert_eq!(scene.attempts().await, [interrupted()]);
     std::fs::write(world.gate("go"), "").unwrap();
     // The worker continues in the same folder with the unfinished mirror.
     let _again = world.worker(&options("drained")).unwrap();
