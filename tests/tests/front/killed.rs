@@ -40,7 +40,7 @@ async fn a_command_executed_before_a_crash_is_not_repeated() {
         .unwrap();
     assert_eq!(answer.status().as_u16(), 201, "{}", answer.text().await.unwrap());
 
-    // One command creates a task, the other changes one; the count afterwards.
+    // Command, rows to count, and their number afterwards.
     let commands: [(&[&str], &str, i64); 2] = [
         (&["task", "create", "C", "--feature", "f"], "tasks", 3),
         (

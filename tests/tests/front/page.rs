@@ -89,7 +89,7 @@ async fn every_response_keeps_foreign_content_out() {
 }
 
 #[tokio::test]
-async fn a_link_works_once_and_sessions_end_by_logout_expiry_or_revocation() {
+async fn a_login_link_works_once_and_a_session_can_end_in_three_ways() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let guest = Guest::new(&api);
@@ -122,7 +122,7 @@ async fn a_link_works_once_and_sessions_end_by_logout_expiry_or_revocation() {
         StatusCode::FORBIDDEN
     );
 
-    // A pasted token, and the ends of a session.
+    // A pasted token logs in too. A session ends by logout, expiry or revocation.
     let pasted = guest
         .post("/login", &[("token", SUBMIT), ("then", "/log")], &[])
         .await;

@@ -85,7 +85,7 @@ async fn an_open_page_survives_a_restart_and_an_expired_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_a_long_session_stays_small_and_scrolls_back_to_the_start() {
+async fn the_page_of_a_long_session_stays_small_and_scrolls_back() {
     if !Browser::is_installed().await {
         return;
     }

@@ -101,7 +101,7 @@ fn program(world: &World, name: &str, args: &[&str]) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn coordinator_and_worker_work_over_tls_alone_with_secrets_from_files() {
+async fn everything_works_over_tls_only_with_secrets_from_files() {
     let world = World::calm().await.unwrap();
     let dir = world.dir();
     let own = dir.join("own");
@@ -186,7 +186,7 @@ async fn coordinator_and_worker_work_over_tls_alone_with_secrets_from_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_reach_a_coordinator_over_https_with_a_private_authority() {
+async fn commands_reach_a_coordinator_over_https_with_a_private_ca() {
     let world = World::calm().await.unwrap();
     let dir = world.dir();
     let authority = Authority::new().unwrap();
@@ -233,7 +233,6 @@ async fn commands_reach_a_coordinator_over_https_with_a_private_authority() {
     world.stop().await;
 }
 
-/// Environment variables of a program.
 type Variables = &'static [(&'static str, &'static str)];
 
 /// A JWT for `of` at NATS, signed by `by`.

@@ -73,7 +73,7 @@ fn a_read_only_session_writes_nothing() {
 }
 
 #[test]
-fn a_folder_above_a_data_folder_is_refused_with_what_to_do() {
+fn a_folder_above_a_data_folder_is_refused_with_advice() {
     let bench = Bench::new(CONFIGURATION);
     let data = bench.path("project/.ralph");
     std::fs::create_dir_all(data.join("secrets")).unwrap();

@@ -1,5 +1,3 @@
-//! `ralph-worker doctor`.
-
 use std::os::unix::fs::PermissionsExt as _;
 
 use nix::sys::signal::{Signal, kill};

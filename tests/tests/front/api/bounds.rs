@@ -1,4 +1,4 @@
-//! Values too large for a row, a clock or a message are refused at every entrance.
+//! Values too large for a row, a clock or a message are refused, wherever they arrive.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -219,7 +219,7 @@ async fn connections_beyond_the_bound_wait_for_one_that_ends() {
     let idle = (connect().await, connect().await);
     let third = tokio::spawn(closing_answer(connect().await));
     drop(idle.0);
-    // It has the last place, so the server closes the connection for others.
+    // It takes the last place, so the server closes the connection after the answer.
     let reply = third.await.unwrap();
     assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
     assert!(reply.contains("connection: close"), "{reply}");

@@ -59,7 +59,7 @@ async fn forget_answers(world: &World) {
 }
 
 #[tokio::test]
-async fn a_repeated_request_gets_the_first_answer_and_is_not_executed_again() {
+async fn a_repeated_request_gets_the_first_answer_and_runs_once() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let body = json!({"title": "Fix the login"});

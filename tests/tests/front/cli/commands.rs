@@ -42,7 +42,7 @@ fn check(folder: &Path, args: &[&str], code: i32, words: &[&str]) {
 const NOBODY: [&str; 4] = ["--url", "http://127.0.0.1:9", "--token", "x"];
 
 #[test]
-fn a_submission_that_cannot_work_is_refused_before_anything_is_sent() {
+fn an_impossible_submission_is_refused_before_anything_is_sent() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
     std::fs::write(at("tasks.yaml"), "- {key: a, title: A}\n").unwrap();

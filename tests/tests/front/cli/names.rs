@@ -359,7 +359,7 @@ async fn another_work_tree_is_the_same_repository() {
             .unwrap();
         assert_eq!(address, at(main).display().to_string());
         refused(&api, &at(tree), &create(tree), &["stands already"]);
-        // An existing branch of a feature gets another error than a branch of nobody.
+        // A branch that belongs to a feature gets another error than a foreign branch.
         git(&at(main), &format!("branch ralph/{tree}"));
         let other = format!("{} --branch ralph/{tree}", create("other"));
         let owned = format!("the feature `{tree}` lands");

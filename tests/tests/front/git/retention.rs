@@ -194,7 +194,7 @@ async fn branches_of_an_ended_feature_are_pruned_after_the_retention() {
     stage.stop().await;
 }
 
-/// The state that an earlier release remaining: attempts are branches, and their rows say so.
+/// The state that an earlier release left: attempts are branches, and their rows say so.
 #[tokio::test(flavor = "multi_thread")]
 async fn attempts_of_an_earlier_release_are_moved_out_of_the_branches() {
     let stage = Stage::start().await;

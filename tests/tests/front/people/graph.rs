@@ -50,7 +50,7 @@ fn assert_error(answer: &(u16, Value), status: u16, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn edges_of_a_running_feature_block_and_release_tasks_and_subtasks() {
+async fn edges_in_a_running_feature_block_and_release_its_tasks() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let graph = "- {key: x, title: X}\n- {key: y, title: Y}\n- {key: p, title: P}\n- {key: c, title: C, parent: p}\n\

@@ -58,7 +58,7 @@ async fn a_session_that_fills_the_disk_ends_and_other_slots_continue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_was_full_before_gives_a_warning_and_ends_no_session() {
+async fn a_disk_nearly_full_from_the_start_warns_and_ends_no_session() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     // No disk has that much free space.

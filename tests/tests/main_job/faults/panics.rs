@@ -63,7 +63,7 @@ async fn a_panic_in_an_integration_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_behind_a_report_costs_nothing() {
+async fn a_panic_after_a_report_costs_nothing() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&panicking("behind", "report.spooled")).unwrap();
@@ -81,7 +81,7 @@ async fn a_panic_behind_a_report_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_heartbeats_stop_drains_and_says_so() {
+async fn a_worker_whose_heartbeats_stop_drains_and_logs_it() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let gate = world.gate("slow");

@@ -11,7 +11,6 @@ use ralph_worker::faults::{DISPATCH_POINTS, POINTS};
 use super::coordinator_killed::rounds;
 use crate::scene::{PAIR, Scene, TWO, folder, label};
 
-/// The servers to kill.
 #[derive(Debug, Clone, Copy)]
 enum Server {
     Broker,

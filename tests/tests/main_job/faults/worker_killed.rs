@@ -99,7 +99,7 @@ async fn worker_killed_while_it_integrates_and_restarted_lands_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_killed_while_it_integrates_is_replaced_and_the_task_lands_once() {
+async fn worker_killed_while_it_integrates_is_replaced_and_lands_once() {
     killed_at_each(&integrations(), Afterwards::Vanished).await;
 }
 

@@ -39,7 +39,7 @@ async fn stopped_at(world: &World, point: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_stopped_while_it_integrates_wakes_to_a_task_that_landed_once() {
+async fn worker_stopped_while_it_integrates_does_not_land_twice() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let points = [

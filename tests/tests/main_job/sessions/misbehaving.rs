@@ -100,7 +100,7 @@ async fn misbehaving_agent_costs_its_own_attempt_and_leaves_no_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_agent_is_waited_for_and_costs_no_attempt() {
+async fn a_task_waits_for_a_missing_agent_and_loses_no_attempt() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     // Several workers, since each one rests after a failed start of its agent.

@@ -56,7 +56,7 @@ async fn killed_at(point: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn session_output_survives_a_worker_killed_before_it_staged_the_work() {
+async fn session_output_survives_a_worker_killed_before_staging() {
     killed_at("session.said").await;
 }
 

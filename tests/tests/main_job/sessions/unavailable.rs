@@ -96,7 +96,7 @@ async fn an_unavailable_agent_leaves_its_worker_to_other_agents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_over_its_rate_waits_on_every_worker_and_others_do_not() {
+async fn an_account_over_its_rate_waits_everywhere_and_others_go_on() {
     let mut world = World::calm().await.unwrap();
     let agent = binary("ralph-scripted-agent");
     configure(
