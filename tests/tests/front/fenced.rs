@@ -5,7 +5,6 @@ use ralph_coordinator::embedded::Role;
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate, WRITES};
-use ralph_tests::harness::WorkerOptions;
 use ralph_worker::coordinator::BrokerConnection;
 use serde_json::json;
 
@@ -14,7 +13,7 @@ use crate::typed::{stdout_of, started, wait_for_output, wait_for_words};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
-    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+    let stage = Stage::start().await;
     let gate = stage.world.gate("fenced");
     let description = format!(
         "@say first words\n@wait-for {}\n@say last words\n@done",

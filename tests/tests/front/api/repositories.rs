@@ -1,5 +1,6 @@
 //! Branches and repositories that the API and the commands accept.
 
+use std::path::Path;
 use std::process::Command;
 
 use ralph_coordinator::flow::Settings;
@@ -22,6 +23,15 @@ fn feature(name: &str, address: &str, branch: Option<&str>) -> Value {
         repo["branch"] = branch.into();
     }
     json!({"name": name, "draft": true, "repo": repo, "tasks": {"source": "t", "text": "- {key: a, title: A}"}})
+}
+
+fn git(folder: &Path, args: &[&str]) {
+    let done = Command::new("git")
+        .args(["-c", "user.name=A", "-c", "user.email=a@b.c"])
+        .args(args)
+        .current_dir(folder)
+        .status();
+    assert!(done.unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,13 +165,9 @@ async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
     };
     let words = stderr_of_submit().await;
     assert!(words.contains("`git init`"), "{words}");
-    let git = |args: &[&str]| {
-        let done = Command::new("git").args(args).current_dir(&folder).status();
-        assert!(done.unwrap().success());
-    };
-    git(&["init", "-q"]);
-    git(&["config", "core.repositoryFormatVersion", "1"]);
-    git(&["config", "extensions.fromTheFuture", "true"]);
+    git(&folder, &["init", "-q"]);
+    git(&folder, &["config", "core.repositoryFormatVersion", "1"]);
+    git(&folder, &["config", "extensions.fromTheFuture", "true"]);
     let words = stderr_of_submit().await;
     assert!(
         words.contains("fromthefuture") && !words.contains("git init"),
@@ -180,26 +186,17 @@ async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
 async fn a_submission_warns_of_a_filter_that_only_the_repository_defines() {
     let stage = Stage::start().await;
     let folder = stage.world.dir().join("secrets");
-    let git = |args: &[&str]| {
-        let who = ["-c", "user.name=A", "-c", "user.email=a@b.c"];
-        let done = Command::new("git")
-            .args(who)
-            .args(args)
-            .current_dir(&folder)
-            .status();
-        assert!(done.unwrap().success());
-    };
     std::fs::create_dir(&folder).unwrap();
-    git(&["init", "-q", "-b", "main"]);
+    git(&folder, &["init", "-q", "-b", "main"]);
     std::fs::write(
         folder.join(".gitattributes"),
         "*.key filter=crypt\n*.bin filter=lfs\n",
     )
     .unwrap();
     std::fs::write(folder.join("a.key"), "plain\n").unwrap();
-    git(&["add", "-A"]);
-    git(&["commit", "-q", "-m", "Begin"]);
-    git(&["config", "filter.crypt.clean", "cat"]);
+    git(&folder, &["add", "-A"]);
+    git(&folder, &["commit", "-q", "-m", "Begin"]);
+    git(&folder, &["config", "filter.crypt.clean", "cat"]);
     let submit = |name: &str| {
         let path = folder.display();
         format!("submit feature {name} --description y --draft --repo {path}")

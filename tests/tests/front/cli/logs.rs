@@ -1,14 +1,14 @@
 //! `logs`: running sessions, replays of old ones, and long ones.
 
 use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
-use ralph_tests::harness::{WorkerOptions, until};
+use ralph_tests::harness::until;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
 use crate::typed::{output, stdout_of, started, wait_for_output, wait_for_words};
 
 async fn stage(description: &str) -> Stage {
-    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+    let stage = Stage::start().await;
     stage
         .submit(json!({
             "tasks": {"source": "t", "text": json!([{"key": "a", "title": "A", "description": description}]).to_string()},
@@ -37,7 +37,7 @@ fn texts(entries: &[TranscriptEntry]) -> String {
 
 #[tokio::test]
 async fn followers_see_the_session_while_it_runs_and_its_end() {
-    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+    let stage = Stage::start().await;
     let gate = stage.world.gate("logs");
     let description = format!(
         "@say first words\n@wait-for {}\n@say last words\n@done",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Output;
 
-use ralph_tests::harness::{WorkerOptions, binary};
+use ralph_tests::harness::binary;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -101,7 +101,7 @@ fn write(folder: &Path, name: &str, text: &str) {
 
 #[tokio::test]
 async fn every_kind_of_output_matches_its_schema() {
-    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+    let stage = Stage::start().await;
     let mut reader = Reader::new(&stage.api.url);
     write(
         reader.folder.path(),
