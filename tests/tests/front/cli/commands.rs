@@ -30,10 +30,10 @@ fn git(folder: &Path, args: &[&str]) {
 
 fn check(folder: &Path, args: &[&str], code: i32, words: &[&str]) {
     let output = ralph(folder, args);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
     for word in words {
-        assert!(text.contains(word), "{args:?} should say `{word}`: {text}");
+        assert!(stderr.contains(word), "{args:?} should say `{word}`: {stderr}");
     }
     assert!(output.stdout.is_empty(), "standard output is for results");
 }

@@ -238,8 +238,8 @@ async fn an_added_task_gets_its_own_key() {
     let here = world.dir().join("here");
     std::fs::create_dir(&here).unwrap();
     let added = |line: &str, key: &str| {
-        let stderr = stdout_of(&api, &here, line);
-        assert!(stderr.contains(&format!("({key})")), "`{line}`: {stderr}");
+        let stdout = stdout_of(&api, &here, line);
+        assert!(stdout.contains(&format!("({key})")), "`{line}`: {stdout}");
     };
     let create = "task create \"Write the tests!\" --feature f";
     for key in ["write-the-tests", "write-the-tests-2", "write-the-tests-3"] {
@@ -287,15 +287,15 @@ async fn a_branch_belongs_to_one_feature_of_its_repository() {
         ("fourth", "ralph/first", "first"),
         ("fourth", "ralph/fourth", "third"),
     ] {
-        let (status, stderr) = lands_on(&api, name, branch).await;
-        assert_eq!(status, 409, "{name} on {branch}: {stderr}");
+        let (status, detail) = lands_on(&api, name, branch).await;
+        assert_eq!(status, 409, "{name} on {branch}: {detail}");
         for words in [
             format!("`{branch}`"),
             format!("the feature `{owner}` lands"),
             "--branch".to_owned(),
             format!("`feature delete {owner}`"),
         ] {
-            assert!(stderr.contains(&words), "no {words} in: {stderr}");
+            assert!(detail.contains(&words), "no {words} in: {detail}");
         }
     }
     // Nor can git store a branch below another branch's name.
@@ -307,14 +307,14 @@ async fn a_branch_belongs_to_one_feature_of_its_repository() {
         ("team/ui/colours/dark", "team/ui/colours", "deep"),
         ("ralph/first/more", "ralph/first", "first"),
     ] {
-        let (status, stderr) = lands_on(&api, "fifth", branch).await;
-        assert_eq!(status, 409, "{branch}: {stderr}");
+        let (status, detail) = lands_on(&api, "fifth", branch).await;
+        assert_eq!(status, 409, "{branch}: {detail}");
         for words in [
             format!("a branch `{branch}` beside the branch `{existing}`"),
             format!("the feature `{owner}` lands"),
             format!("`feature delete {owner}`"),
         ] {
-            assert!(stderr.contains(&words), "no {words} in: {stderr}");
+            assert!(detail.contains(&words), "no {words} in: {detail}");
         }
     }
     // A deleted feature frees its branch, as it frees its name.
