@@ -9,7 +9,7 @@ use ralph_worker::coordinator::BrokerConnection;
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::{stdout_of, started, wait_for_output, wait_for_words};
+use crate::typed::{started, stdout_of, wait_for_output, wait_for_words};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {

@@ -25,6 +25,13 @@ pub async fn output(stage: &Stage, line: &str) -> Output {
     Command::from(command(stage, line)).output().await.unwrap()
 }
 
+/// Exit code and all output of a command.
+pub async fn code_and_output(stage: &Stage, line: &str) -> (Option<i32>, String) {
+    let output = output(stage, line).await;
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
 /// Standard output of a command that must succeed.
 pub async fn stdout_of(stage: &Stage, line: &str) -> String {
     let output = output(stage, line).await;

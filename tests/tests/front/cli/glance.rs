@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{stdout_of, stdout_in_zone};
+use crate::typed::{stdout_in_zone, stdout_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn overviews_count_what_needs_a_person_and_sum_up_costs() {

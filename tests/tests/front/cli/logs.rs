@@ -5,7 +5,7 @@ use ralph_tests::harness::until;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{output, stdout_of, started, wait_for_output, wait_for_words};
+use crate::typed::{output, started, stdout_of, wait_for_output, wait_for_words};
 
 async fn stage(description: &str) -> Stage {
     let stage = Stage::start().await;

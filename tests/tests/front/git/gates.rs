@@ -5,7 +5,7 @@ use ralph_tests::harness::WorkerOptions;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{output, stdout_of, started, wait_for_output};
+use crate::typed::{code_and_output, started, stdout_of, wait_for_output};
 
 const ONE: &str = r"
 - key: a
@@ -28,15 +28,9 @@ async fn submit(stage: &Stage, tasks: &str, gate: &str) {
         .await;
 }
 
-async fn code_and_words(stage: &Stage, line: &str) -> (Option<i32>, String) {
-    let output = output(stage, line).await;
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(text).unwrap())
-}
-
 /// Runs a command that waits, and checks that the gate blocks the run.
 async fn check_blocked(stage: &Stage, line: &str) {
-    let (code, text) = code_and_words(stage, line).await;
+    let (code, text) = code_and_output(stage, line).await;
     let expected = [
         "Blocked — the gate fails on the base commit",
         "the tool is missing",
@@ -98,7 +92,7 @@ async fn a_person_may_allow_a_gate_that_fails_on_the_base() {
         "{why}"
     );
 
-    let (code, text) = code_and_words(&stage, "feature run f --gate-may-fail-on-base --wait").await;
+    let (code, text) = code_and_output(&stage, "feature run f --gate-may-fail-on-base --wait").await;
     assert!(code == Some(0), "{text}");
     // The first attempt failed the gate, as it would without the check of the base.
     assert_eq!(attempts(&stage).await[0].0, 2);
@@ -111,7 +105,7 @@ async fn another_gate_unblocks_a_feature_without_another_attempt() {
     let stage = start().await;
     submit(&stage, ONE, "echo the tool is missing; false").await;
     check_blocked(&stage, "feature wait f").await;
-    let (code, text) = code_and_words(&stage, "feature run f --gate 'test -f README.md' --wait").await;
+    let (code, text) = code_and_output(&stage, "feature run f --gate 'test -f README.md' --wait").await;
     assert!(code == Some(0), "{text}");
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     assert_eq!(stage.file("a.txt"), "a");
@@ -165,7 +159,7 @@ async fn a_repaired_gate_is_tried_again_and_its_pass_is_shared() {
     check_blocked(&stage, "feature wait f").await;
     check_blocked(&stage, "feature run f --wait").await;
     std::fs::write(&tool, "").unwrap();
-    let (code, text) = code_and_words(&stage, "feature run f --wait").await;
+    let (code, text) = code_and_output(&stage, "feature run f --wait").await;
     assert!(code == Some(0), "{text}");
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     let base = stage.repository.head("main").unwrap();
@@ -178,7 +172,7 @@ async fn a_repaired_gate_is_tried_again_and_its_pass_is_shared() {
     stage
         .submit(json!({"name": "g", "tasks": tasks, "run": {"backoff_ms": 0, "gate": [gate]}}))
         .await;
-    let (code, text) = code_and_words(&stage, "feature wait g").await;
+    let (code, text) = code_and_output(&stage, "feature wait g").await;
     assert!(code == Some(0), "{text}");
     assert_eq!(tries(), 3, "the gate must not be tried on the base again");
     stage.stop().await;
@@ -196,7 +190,7 @@ async fn a_repaired_base_is_tried_after_an_update() {
     check_blocked(&stage, "feature wait f").await;
     stage.repository.commit("main", "tool", "here").unwrap();
     stdout_of(&stage, "feature update f").await;
-    let (code, text) = code_and_words(&stage, "feature run f --wait").await;
+    let (code, text) = code_and_output(&stage, "feature run f --wait").await;
     assert!(code == Some(0), "{text}");
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     assert_eq!(stage.file("tool"), "here");

@@ -1,9 +1,8 @@
-use ralph_tests::harness::{WorkerOptions, binary};
+use ralph_tests::harness::WorkerOptions;
 use serde_json::{Value, json};
-use tokio::process::Command;
 
-use crate::caller::ADMIN;
 use crate::stage::Stage;
+use crate::typed::stdout_of;
 
 #[tokio::test]
 async fn an_attempt_that_deletes_a_test_is_reported_to_its_verifier() {
@@ -68,20 +67,7 @@ async fn a_review_shows_the_evidence_for_an_approval() {
         "a landed task without weakened tests must not be listed: {page}"
     );
     assert_eq!(items[0]["lines"], json!({"added": 1, "removed": 1}), "{page}");
-    let output = Command::new(binary("ralph-coordinator"))
-        .args(["feature", "review", "f", "--show"])
-        .current_dir(stage.world.dir())
-        .env("RALPH_URL", &stage.api.url)
-        .env("RALPH_TOKEN", ADMIN)
-        .output()
-        .await
-        .unwrap();
-    let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let shown = stdout_of(&stage, "feature review f --show").await;
     let id = items[0]["id"].as_str().unwrap();
     for words in [
         &format!("{id} Say more: needs_review"),

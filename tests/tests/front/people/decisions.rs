@@ -4,7 +4,7 @@ use ralph_tests::harness::until;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{output, stdout_of, started, wait_for_words};
+use crate::typed::{output, started, stdout_of, wait_for_words};
 
 const PLANNED: &str = "@on-kind plan @say <document>One task.</document>\n\
     @on-kind build @say <<GRAPH\n<task-graph>\n- key: a\n  title: A\n  description: |\n    @write a.txt one\n    @done\n\

@@ -1,24 +1,9 @@
 //! `feature pause` and `feature resume` with the real programs.
 
-use ralph_tests::harness::binary;
 use serde_json::json;
-use tokio::process::Command;
 
-use crate::caller::ADMIN;
 use crate::stage::Stage;
-
-async fn run(stage: &Stage, args: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(binary("ralph-coordinator"))
-        .args(args)
-        .current_dir(stage.world.dir())
-        .env("RALPH_URL", &stage.api.url)
-        .env("RALPH_TOKEN", ADMIN)
-        .output()
-        .await
-        .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(text).unwrap())
-}
+use crate::typed::code_and_output;
 
 #[tokio::test]
 async fn a_paused_feature_finishes_its_session_and_starts_nothing() {
@@ -31,7 +16,7 @@ async fn a_paused_feature_finishes_its_session_and_starts_nothing() {
         gate.display()
     );
     let check = async |verb: &str, code: i32, words: &str| {
-        let (found, text) = run(&stage, &["feature", verb, "f"]).await;
+        let (found, text) = code_and_output(&stage, &format!("feature {verb} f")).await;
         assert!(
             found == Some(code) && text.contains(words),
             "{verb}: {found:?}: {text}"

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::caller::Api;
 use crate::stage::Stage;
-use crate::typed::{output, stdout_of, started, wait_for_output, wait_for_words};
+use crate::typed::{output, started, stdout_of, wait_for_output, wait_for_words};
 
 /// Command of an agent that asks over the protocol, stores the answer in its workspace, and ends.
 fn eliciting() -> String {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{stdout_of, started, wait_for_output, wait_for_words};
+use crate::typed::{started, stdout_of, wait_for_output, wait_for_words};
 
 async fn task(stage: &Stage, name: &str) -> Value {
     serde_json::from_str(&stdout_of(stage, &format!("task show {name} --output json")).await).unwrap()
