@@ -1,13 +1,13 @@
-//! What people are told of tasks that nobody can start now (SPEC 7.3).
+//! Reasons that people see for tasks that no worker can start now (SPEC 7.3).
 
 use ralph_tests::harness::{WorkerOptions, binary};
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::{output, said, until_said};
+use crate::typed::{output, stdout_of, wait_for_output};
 
 #[tokio::test]
-async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
+async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
     let config = "[agents.gone]\ncommand = \"/no/such/agent\"\n";
     let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], config).await;
     let task = |key: &str, more: serde_json::Value| {
@@ -42,11 +42,11 @@ async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
         "task edit f/nowhere --agent nobody",
         "feature edit g --agent nobody",
     ] {
-        let told = output(&stage, line).await.stderr;
-        let told = String::from_utf8_lossy(&told);
-        assert!(told.contains("no worker has an agent `nobody`"), "{line}: {told}");
+        let stderr = output(&stage, line).await.stderr;
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(stderr.contains("no worker has an agent `nobody`"), "{line}: {stderr}");
     }
-    let status = until_said(&stage, "status", "1 task waits: on every worker of pool default").await;
+    let status = wait_for_output(&stage, "status", "1 task waits: on every worker of pool default").await;
     for words in [
         "1 task waits: no worker of pool default has agent ghost (they have default, gone): add [agents.ghost] to",
         "1 task waits: no worker serves pool nowhere: start one with `ralph-worker run --pool nowhere`",
@@ -55,14 +55,14 @@ async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
     ] {
         assert!(status.contains(words), "{words}\n{status}");
     }
-    let shown = said(&stage, "task show f/ghost").await;
+    let shown = stdout_of(&stage, "task show f/ghost").await;
     assert!(
         shown.contains("  waits: no worker of pool default has agent ghost"),
         "{shown}"
     );
-    let workers = until_said(&stage, "worker list", "w: agent gone can't be started").await;
+    let workers = wait_for_output(&stage, "worker list", "w: agent gone can't be started").await;
     assert!(workers.contains("/no/such/agent"), "{workers}");
-    let listed = said(&stage, "worker list --output json").await;
+    let listed = stdout_of(&stage, "worker list --output json").await;
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     if let Some(door) = listed["items"][0]["doors"].get(0) {
         assert_eq!(
@@ -74,8 +74,8 @@ async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
             "{door}"
         );
     }
-    until_said(&stage, "task show f/good", ": done").await;
-    // Somebody who has the agent begins at once.
+    wait_for_output(&stage, "task show f/good", ": done").await;
+    // A worker with the agent begins at once.
     std::fs::write(
         stage.world.dir().join(".ralph.toml"),
         format!(
@@ -85,8 +85,8 @@ async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
     )
     .unwrap();
     let other = stage.world.worker(&WorkerOptions::named("other")).unwrap();
-    let shown = until_said(&stage, "task show f/ghost", ": done").await;
+    let shown = wait_for_output(&stage, "task show f/ghost", ": done").await;
     assert!(!shown.contains("waits:"), "{shown}");
     drop(other);
-    stage.strike().await;
+    stage.stop().await;
 }

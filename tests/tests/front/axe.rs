@@ -1,5 +1,5 @@
-//! What keeps people from reading or using a page: what axe-core finds, and some of it also where axe-core isn't there. That comes from npm;
-//! a machine without gets everything else of these tests.
+//! Accessibility of a page: axe-core's findings, and a few checks of our own. Without npm, only axe-core is
+//! skipped.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
-/// Controls without a name, and ids that stand for two.
+/// Finds controls without a name, and duplicate ids.
 const OWN: &str = "
     const named = (one) => one.getAttribute('aria-label') || one.textContent.trim() || one.title || (one.labels && one.labels.length)
       || one.type === 'hidden' || one.hidden || one.value && one.type === 'submit';
@@ -22,7 +22,7 @@ const RUN: &str = "
       .filter((one) => one.impact === 'serious' || one.impact === 'critical')
       .map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 200)}: ${node.failureSummary}`).join('; ')}`))";
 
-/// The program, once it is installed; none where it can't be.
+/// Source of axe-core, installed on first use; `None` without npm.
 async fn program() -> Option<&'static str> {
     static PROGRAM: OnceCell<Option<String>> = OnceCell::const_new();
     let install = async || {
@@ -38,7 +38,7 @@ async fn program() -> Option<&'static str> {
                 .await;
             if !npm.is_ok_and(|npm| npm.status.success()) {
                 eprintln!(
-                    "left out: axe-core, which npm installs; there is no npm here, or it doesn't reach its registry"
+                    "skipped axe-core: npm is missing here, or cannot reach its registry"
                 );
                 return None;
             }
@@ -48,7 +48,7 @@ async fn program() -> Option<&'static str> {
     PROGRAM.get_or_init(install).await.as_deref()
 }
 
-/// Looks at the page as it is now, in light and in dark colours.
+/// Checks the current page in light and in dark colours.
 pub async fn finds_nothing_serious(browser: &Browser, page: &str) {
     let found = browser.run(OWN).await;
     assert_eq!(found, json!([]), "{page}");

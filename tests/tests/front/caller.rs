@@ -1,4 +1,4 @@
-//! An API that listens, and somebody who calls it.
+//! A listening API and its client.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the coordinator lets a run have at most, whoever starts it.
+//! The coordinator's ceilings for every run.
 
 use ralph_coordinator::domain::run::Ceilings;
 use ralph_coordinator::flow::Settings;
@@ -34,7 +34,7 @@ async fn no_run_gets_more_than_the_coordinator_allows() {
         let (status, _) = api.post("/tasks", &json!({"title": "T", "run": run})).await;
         assert_eq!(status.as_u16(), 422);
     }
-    // What nobody asks for is cut: 20 USD are the default.
+    // The default of 20 USD is cut to the ceiling.
     let body = json!({"name": "f", "tasks": graph, "run": {"iterations": 7}, "draft": true});
     let (status, answer) = api.post("/features", &body).await;
     assert_eq!(status.as_u16(), 201, "{answer}");

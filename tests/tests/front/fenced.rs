@@ -1,19 +1,19 @@
-//! Transcripts are what their workers sent: others can't add to them, and what the broker lost comes again.
+//! A transcript holds what its worker sent: others cannot add to it, and the worker resends what the broker
+//! lost.
 
 use ralph_coordinator::embedded::Role;
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate, WRITES};
-use ralph_tests::harness::WorkerOptions;
 use ralph_worker::coordinator::BrokerConnection;
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::{said, started, until_said, until_told};
+use crate::typed::{started, stdout_of, wait_for_output, wait_for_words};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_again() {
-    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
+    let stage = Stage::start().await;
     let gate = stage.world.gate("fenced");
     let description = format!(
         "@say first words\n@wait-for {}\n@say last words\n@done",
@@ -24,9 +24,9 @@ async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_ag
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
     let mut follower = started(&stage, "follower", "logs f/a --follow");
-    until_told(&follower, "first words").await;
+    wait_for_words(&follower, "first words").await;
 
-    // Whoever has the workers' login can publish under any dispatch.
+    // Anyone with the workers' login can publish under any dispatch.
     let thief = BrokerConnection::connect(
         &stage.world.nats_url(Role::Worker).unwrap(),
         Subjects::default(),
@@ -38,30 +38,27 @@ async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_ag
         .fetch_one(&stage.world.db)
         .await
         .unwrap();
-    let incarnation = Incarnation::new();
-    for origin in [
-        None,
-        Some(TranscriptOrigin {
-            worker: "w".to_owned(),
-            incarnation,
-        }),
-    ] {
-        let forged = TranscriptBatch {
-            v: WRITES,
-            dispatch: DispatchId(dispatch),
-            origin,
-            entries: vec![TranscriptEntry {
-                seq: 1_000_000_000,
-                at_ms: 0,
-                update: TranscriptUpdate::Text {
-                    text: "forged words".to_owned(),
-                },
-            }],
-        };
-        thief.transcript(&forged).await.unwrap();
+    let forged = |origin| TranscriptBatch {
+        v: WRITES,
+        dispatch: DispatchId(dispatch),
+        origin,
+        entries: vec![TranscriptEntry {
+            seq: 1_000_000_000,
+            at_ms: 0,
+            update: TranscriptUpdate::Text {
+                text: "forged words".to_owned(),
+            },
+        }],
+    };
+    let worker = TranscriptOrigin {
+        worker: "w".to_owned(),
+        incarnation: Incarnation::new(),
+    };
+    for origin in [None, Some(worker)] {
+        thief.transcript(&forged(origin)).await.unwrap();
     }
 
-    // The broker forgets what came so far.
+    // The broker loses all entries so far.
     let bus = &stage.world.bus;
     let stream = bus
         .jetstream
@@ -70,33 +67,21 @@ async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_ag
         .unwrap();
     stream.purge().await.unwrap();
     for _ in 0..2 {
-        let again = TranscriptBatch {
-            v: WRITES,
-            dispatch: DispatchId(dispatch),
-            origin: None,
-            entries: vec![TranscriptEntry {
-                seq: 1_000_000_000,
-                at_ms: 0,
-                update: TranscriptUpdate::Text {
-                    text: "forged words".to_owned(),
-                },
-            }],
-        };
-        thief.transcript(&again).await.unwrap();
+        thief.transcript(&forged(None)).await.unwrap();
     }
     std::fs::write(&gate, "").unwrap();
     stage.ends("complete").await;
     assert_eq!(follower.wait().await.code(), Some(0), "{}", follower.output());
     assert!(!follower.output().contains("forged"), "{}", follower.output());
-    let whole = until_said(&stage, "logs f/a --raw", "first words").await;
+    let whole = wait_for_output(&stage, "logs f/a --raw", "first words").await;
     assert!(
         whole.contains("last words") && !whole.contains("forged"),
         "{whole}"
     );
-    let kept: String = said(&stage, "logs f/a").await;
+    let stored: String = stdout_of(&stage, "logs f/a").await;
     assert!(
-        kept.contains("✓ says done") && !kept.contains("<task-done>"),
-        "{kept}"
+        stored.contains("✓ says done") && !stored.contains("<task-done>"),
+        "{stored}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Workers that are gone, and who may be forgotten.
+//! Removal of workers that are gone.
 
 use ralph_coordinator::store;
 use ralph_tests::harness::World;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::caller::{ADMIN, Api};
 
-async fn heard(world: &World, name: &str, minutes_ago: i32, draining: bool) {
+async fn insert_worker(world: &World, name: &str, minutes_ago: i32, draining: bool) {
     sqlx::query(
         "insert into workers (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid, accounts, rules, draining,
                               seen_at)
@@ -31,13 +31,13 @@ async fn names(api: &Api) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_away_is_forgotten_when_asked_and_one_that_was_drained_by_itself() {
+async fn away_workers_are_removed_on_request_and_drained_ones_by_time() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
-    heard(&world, "away", 20, false).await;
-    heard(&world, "drained", 20, true).await;
-    heard(&world, "drains", 1, true).await;
-    heard(&world, "here", 0, false).await;
+    insert_worker(&world, "away", 20, false).await;
+    insert_worker(&world, "drained", 20, true).await;
+    insert_worker(&world, "drains", 1, true).await;
+    insert_worker(&world, "here", 0, false).await;
 
     let mut conn = world.db.acquire().await.unwrap();
     store::worker::forget_gone(&mut conn, 30, 10).await.unwrap();
@@ -52,11 +52,11 @@ async fn a_worker_that_is_away_is_forgotten_when_asked_and_one_that_was_drained_
         let path = format!("/api/v1/workers/{name}");
         let answer = api.send(Method::DELETE, &path, Some(ADMIN), None).await;
         assert_eq!(answer.status(), status, "{name}");
-        let said: Value = answer.json().await.unwrap();
-        let is_told = said["detail"]
+        let body: Value = answer.json().await.unwrap();
+        let gives_advice = body["detail"]
             .as_str()
             .is_some_and(|detail| detail.contains("worker list"));
-        assert_eq!(is_told, status != StatusCode::OK, "{said}");
+        assert_eq!(gives_advice, status != StatusCode::OK, "{body}");
     }
     assert_eq!(names(&api).await, ["drains", "here"]);
     api.stop().await;

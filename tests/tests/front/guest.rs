@@ -1,4 +1,4 @@
-//! Somebody who asks for pages as browsers do, without one.
+//! A client that asks for pages as browsers do.
 
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Client, Method, Response, StatusCode, redirect};
@@ -8,10 +8,10 @@ use crate::caller::Api;
 
 pub const READ: &str = "read-token-of-this-test";
 pub const SUBMIT: &str = "submit-token-of-this-test";
-/// A title that would be markup, turns its direction and hides characters.
+/// A title with markup, a change of direction and hidden characters.
 pub const HOSTILE: &str = "<script>document.title='taken'</script><b>bold\u{202e}\u{200b}</b>";
 
-/// A link that logs in, made with a token.
+/// Creates a login link with a token.
 pub async fn link(api: &Api, token: &str) -> String {
     let made = api.send(Method::POST, "/api/v1/logins", Some(token), None).await;
     assert_eq!(made.status(), StatusCode::CREATED);
@@ -19,7 +19,7 @@ pub async fn link(api: &Api, token: &str) -> String {
     format!("{}{}", api.url, made["path"].as_str().unwrap())
 }
 
-/// Somebody who asks as browsers do, without following.
+/// A client that asks as browsers do, and follows no redirect.
 pub struct Guest<'a> {
     api: &'a Api,
     http: Client,
@@ -102,7 +102,7 @@ impl<'a> Guest<'a> {
         self.ask(Method::POST, path, Some(form.join("&")), headers).await
     }
 
-    /// What forms of this session say.
+    /// CSRF token of this session's forms.
     pub async fn csrf(&self) -> String {
         let page = self.get("/").await.text().await.unwrap();
         let (_, rest) = page.split_once("name=\"csrf\" value=\"").unwrap();

@@ -1,5 +1,5 @@
-//! A coordinator that is killed after it did what a command asks for, and before it says so: the command goes on with the next
-//! one, and nothing is done twice.
+//! A coordinator is killed after it executed a command and before it answered: the command continues with the
+//! next coordinator, and nothing happens twice.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ async fn count(world: &World, what: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn what_was_done_before_the_answer_is_not_done_again() {
+async fn a_command_executed_before_a_crash_is_not_repeated() {
     let world = World::calm().await.unwrap();
     api::register_token(&world.db, "admin", ADMIN, Role::Admin)
         .await
@@ -40,7 +40,7 @@ async fn what_was_done_before_the_answer_is_not_done_again() {
         .unwrap();
     assert_eq!(answer.status().as_u16(), 201, "{}", answer.text().await.unwrap());
 
-    // One makes something, the other does something; what stands of it afterwards.
+    // Command, rows to count, and their number afterwards.
     let commands: [(&[&str], &str, i64); 2] = [
         (&["task", "create", "C", "--feature", "f"], "tasks", 3),
         (
@@ -66,14 +66,14 @@ async fn what_was_done_before_the_answer_is_not_done_again() {
         assert_eq!(
             count(&world, what).await,
             expected,
-            "{args:?} is done when its coordinator dies"
+            "{args:?} was done before its coordinator died"
         );
         coordinator = world.coordinator_at(&at, &format!("next {n}"), None).unwrap();
         let output = asked.await.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
             output.status.success(),
-            "{args:?}: {said}\n{}",
+            "{args:?}: {stderr}\n{}",
             coordinator.output()
         );
         serde_json::from_slice::<Value>(&output.stdout).unwrap();

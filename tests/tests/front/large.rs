@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::caller::ADMIN;
 use crate::stage::Stage;
 
-/// Each line says which it is, so that nothing could be lost unseen.
+/// A plan with numbered lines, so that a lost line is noticed.
 fn plan() -> String {
     let lines = (0..25_000).map(|n| format!("Step {n:06}: as the one before, but another one."));
     lines.collect::<Vec<_>>().join("\n")
@@ -15,8 +15,8 @@ const BUILD: &str = "@on-kind build @say <<GRAPH\n<task-graph>\n- key: a\n  titl
     @done\n</task-graph>\nGRAPH\n";
 
 #[tokio::test]
-async fn a_plan_of_a_megabyte_is_kept_whole_and_prompts_stay_bounded() {
-    let stage = Stage::set().await;
+async fn a_plan_of_a_megabyte_is_stored_whole_and_prompts_stay_bounded() {
+    let stage = Stage::start().await;
     let plan = plan();
     assert!(plan.len() > 1_000_000);
     stage
@@ -24,7 +24,7 @@ async fn a_plan_of_a_megabyte_is_kept_whole_and_prompts_stay_bounded() {
         .await;
     stage.ends("complete").await;
     assert_eq!(stage.texts().await["plan"], Value::from(plan.as_str()));
-    // The session found all of it in its folder, and none of that came onto the branch.
+    // The session had the whole plan in its folder; the branch got none of it.
     assert_eq!(
         stage.file("a.txt"),
         "Step 024999: as the one before, but another one."
@@ -49,7 +49,7 @@ async fn a_plan_of_a_megabyte_is_kept_whole_and_prompts_stay_bounded() {
         assert!(prompt.chars().count() < 40_000, "{}", task["title"]);
     }
 
-    // Another one takes its place, whole; one beyond all bounds is refused with the bound, and changes nothing.
+    // A text above the bound is refused and changes nothing; another text replaces the plan whole.
     let put = async |text: &str| {
         let body = json!({"text": text}).to_string();
         let path = "/api/v1/features/f/texts/plan";
@@ -59,13 +59,13 @@ async fn a_plan_of_a_megabyte_is_kept_whole_and_prompts_stay_bounded() {
             .await;
         (answer.status().as_u16(), answer.text().await.unwrap())
     };
-    let (status, told) = put(&"x".repeat(65 << 20)).await;
-    assert_eq!(status, 413, "{told}");
-    assert!(told.contains("at most 64 MB"), "{told}");
+    let (status, reply) = put(&"x".repeat(65 << 20)).await;
+    assert_eq!(status, 413, "{reply}");
+    assert!(reply.contains("at most 64 MB"), "{reply}");
     assert_eq!(stage.texts().await["plan"], Value::from(plan.as_str()));
     let other = plan.replace("Step", "Stage");
-    let (status, told) = put(&other).await;
-    assert_eq!(status, 200, "{told}");
+    let (status, reply) = put(&other).await;
+    assert_eq!(status, 200, "{reply}");
     assert_eq!(stage.texts().await["plan"], Value::from(other));
-    stage.strike().await;
+    stage.stop().await;
 }

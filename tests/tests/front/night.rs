@@ -1,6 +1,6 @@
-//! A night in minutes: two hundred tasks whose agents fail, crash, hang, loop, lie about what they use and are refused by their provider.
-//! The run ends by itself within its budget and tells the end, the reason and the cost of every task, also when everything is killed in
-//! the middle.
+//! A night in minutes: two hundred tasks whose agents fail, crash, hang, loop, report false usage and meet
+//! their provider's limits. The run ends by itself within its budget and reports the end, the reason and the
+//! cost of every task, even if everything is killed midway.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use crate::cli::machine::Machine;
 
-/// What may be spent in all, and by one task. US dollars.
+/// Budgets of the run and of one task. US dollars.
 const BUDGET: f64 = 20.0;
 const TASK_BUDGET: &str = "0.5";
 
-/// It spends on and on. Between two updates a cancel has time to come.
+/// Spends without end. The wait between two updates leaves time for a cancel.
 const LOOP: &str = "@usage 10 2 0.1\n@wait 300";
 
-/// How many tasks, what their agents do, how each ends, and a part of the reason.
+/// Name, number of tasks, agent script, final status, and a part of the reason.
 const FAMILIES: &[(&str, usize, &str, &str, &str)] = &[
     ("plain", 125, "@usage 100 20 0.01\n@done", "done", ""),
     (
@@ -92,8 +92,8 @@ fn graph() -> String {
 
 fn json(machine: &Machine, args: &[&str]) -> Value {
     let output = machine.run(&[args, &["--output", "json"]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{args:?}: {said}"))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{args:?}: {stderr}"))
 }
 
 fn done(machine: &Machine) -> u64 {
@@ -151,10 +151,10 @@ fn night(is_killed: bool) {
         until_blocking("some of the work", || done(&machine) > 40);
         running.kill();
         running = up("up-2.log");
-        assert!(done(&machine) < 178, "it was killed in the middle");
+        assert!(done(&machine) < 178, "the kill came too late");
     }
     let waited = machine.run(&["feature", "wait", "night"]);
-    let told = String::from_utf8_lossy(&waited.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&waited.stdout).into_owned();
 
     let tasks = json(&machine, &["task", "list", "night", "--limit", "1000"]);
     let mut ends: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -166,7 +166,7 @@ fn night(is_killed: bool) {
             .concat();
         assert!(
             task["status"] == *status && reason.contains(why),
-            "{task}\n{told}"
+            "{task}\n{stdout}"
         );
         *ends.entry((name.to_owned(), (*status).to_owned())).or_default() += 1;
     }
@@ -174,7 +174,7 @@ fn night(is_killed: bool) {
         .iter()
         .map(|(name, count, _, status, _)| (((*name).to_owned(), (*status).to_owned()), *count))
         .collect();
-    assert_eq!(ends, counts, "{told}");
+    assert_eq!(ends, counts, "{stdout}");
 
     let costs = json(&machine, &["cost", "--by", "task"]);
     let costs = costs["items"].as_array().unwrap();
@@ -186,12 +186,12 @@ fn night(is_killed: bool) {
         costs.len()
     );
     for row in costs {
-        // Each of its sessions may tell one update beyond its share.
+        // Each session may report one update beyond its share.
         assert!(usd(row) < 1.0, "{row}");
     }
     assert!(
-        told.contains("night: Failure") && told.contains("180 of 200 tasks done"),
-        "{told}"
+        stdout.contains("night: Failure") && stdout.contains("180 of 200 tasks done"),
+        "{stdout}"
     );
     running.signal(Signal::SIGTERM);
     until_blocking("`up` to end", || running.try_wait().is_some());

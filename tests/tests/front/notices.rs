@@ -1,4 +1,4 @@
-//! Somebody outside is told that a run ended, or that they are needed.
+//! Notices to the outside: a run ended, or a person is needed.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,20 +22,20 @@ use uuid::Uuid;
 /// Far more than the pause after the first refusal; reached only by a failing test.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Reads a file until it holds this.
-async fn until_said(log: &std::path::Path, words: &str) -> String {
+/// Reads a file until it contains `words`.
+async fn wait_for_text(log: &std::path::Path, words: &str) -> String {
     until(words, async || {
-        let said = std::fs::read_to_string(log).unwrap_or_default();
-        match said.contains(words) {
-            true => Ok(said),
-            false => Err(said),
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        match text.contains(words) {
+            true => Ok(text),
+            false => Err(text),
         }
     })
     .await
 }
 
 #[tokio::test]
-async fn a_pool_whose_agents_do_not_start_is_told_once() {
+async fn a_pool_whose_agents_do_not_start_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let command = format!(
@@ -66,30 +66,30 @@ async fn a_pool_whose_agents_do_not_start_is_told_once() {
     let options = FeatureOptions::default();
     let graph = "- key: a\n  title: A\n  description: \"@done\"\n";
     let (_, run, _) = world.submit("night", None, graph, &options).await.unwrap();
-    let said = until_said(&log, "pool_paused").await;
+    let text = wait_for_text(&log, "pool_paused").await;
     assert!(
-        said.contains("pool_paused default: ") && said.contains("no-such-agent"),
-        "{said}"
+        text.contains("pool_paused default: ") && text.contains("no-such-agent"),
+        "{text}"
     );
     drop(closed);
-    // Somebody gets past the door: the pool is open again.
+    // A worker whose agent starts opens the pool again.
     let open = world.worker(&WorkerOptions::named("open")).unwrap();
     world.ended(run).await.unwrap();
-    let said = until_said(&log, "run_ended").await;
-    assert_eq!(said.matches("pool_paused").count(), 1, "{said}");
-    let left: i64 = sqlx::query_scalar("select count(*) from closed_doors")
+    let text = wait_for_text(&log, "run_ended").await;
+    assert_eq!(text.matches("pool_paused").count(), 1, "{text}");
+    let remaining: i64 = sqlx::query_scalar("select count(*) from closed_doors")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(left, 0);
+    assert_eq!(remaining, 0);
     drop(open);
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn notices_that_are_not_delivered_are_told() {
+async fn undelivered_notices_are_counted_with_the_latest_error() {
     let world = World::calm().await.unwrap();
-    let told = async || {
+    let undelivered = async || {
         let mut conn = world.db.acquire().await.unwrap();
         let system = view::system(&mut conn, world.settings.lease_ms()).await.unwrap();
         system.undelivered.map(|them| (them.notices, them.error))
@@ -104,7 +104,7 @@ async fn notices_that_are_not_delivered_are_told() {
     .execute(&world.db)
     .await
     .unwrap();
-    assert_eq!(told().await, Some((2, "not reached".to_owned())));
+    assert_eq!(undelivered().await, Some((2, "not reached".to_owned())));
     let ids: Vec<Uuid> = sqlx::query_scalar("select id from notices")
         .fetch_all(&world.db)
         .await
@@ -114,33 +114,33 @@ async fn notices_that_are_not_delivered_are_told() {
         store::notice::close(&mut conn, id, None).await.unwrap();
     }
     drop(conn);
-    assert_eq!(told().await, None);
+    assert_eq!(undelivered().await, None);
     world.stop().await;
 }
 
-type Heard = mpsc::UnboundedSender<(HeaderMap, Bytes)>;
+type Deliveries = mpsc::UnboundedSender<(HeaderMap, Bytes)>;
 
-/// Refuses what it hears first.
+/// Refuses the first request.
 async fn hook(
-    State((heard, refused)): State<(Heard, Arc<Mutex<bool>>)>,
+    State((deliveries, refused)): State<(Deliveries, Arc<Mutex<bool>>)>,
     headers: HeaderMap,
     body: Bytes,
 ) -> StatusCode {
     if !std::mem::replace(&mut *refused.lock().unwrap(), true) {
         return StatusCode::SERVICE_UNAVAILABLE;
     }
-    let _ = heard.send((headers, body));
+    let _ = deliveries.send((headers, body));
     StatusCode::NO_CONTENT
 }
 
 #[tokio::test]
-async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
-    let (heard, mut messages) = mpsc::unbounded_channel();
+async fn the_url_and_the_command_get_run_ends_and_requests_for_a_person() {
+    let (deliveries, mut messages) = mpsc::unbounded_channel();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let app = Router::new()
         .route("/hook", post(hook))
-        .with_state((heard, Arc::default()));
+        .with_state((deliveries, Arc::default()));
     let server = tokio::spawn(async move { axum::serve(listener, app).await });
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -179,7 +179,7 @@ async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
         assert_eq!(headers["ralph-event"], message["event"].as_str().unwrap());
         assert_eq!(headers["ralph-delivery"], message["id"].as_str().unwrap());
         let signature = headers["ralph-signature"].to_str().unwrap();
-        // As README.md tells whoever hears it to check.
+        // The check that README.md asks of receivers.
         let (at, signed) = signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
         assert!(at.parse::<u64>().unwrap() > 1_700_000_000, "{at}");
         let mut hmac = Hmac::<Sha256>::new_from_slice(b"s3cret").unwrap();
@@ -198,17 +198,17 @@ async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
     }
     events.sort();
     assert_eq!(events, ["person_needed", "run_ended"]);
-    let said = until("what the command says", async || {
-        let said = std::fs::read_to_string(&log).unwrap_or_default();
-        match said.lines().count() {
-            2 => Ok(said),
-            _ => Err(said),
+    let text = until("two notices of the command", async || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        match text.lines().count() {
+            2 => Ok(text),
+            _ => Err(text),
         }
     })
     .await;
     assert!(
-        said.contains(" person_needed night\n") && said.contains(" run_ended night\n"),
-        "{said}"
+        text.contains(" person_needed night\n") && text.contains(" run_ended night\n"),
+        "{text}"
     );
     until("deliveries", async || {
         let open: i64 = sqlx::query_scalar("select count(*) from notices where closed_at is null")
@@ -224,7 +224,7 @@ async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
 }
 
 #[tokio::test]
-async fn a_question_of_a_session_that_waits_and_a_limit_are_told_outside() {
+async fn a_waiting_question_and_a_reached_limit_send_notices() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let command = format!("{{ cat; echo; }} >> {}", log.display());
@@ -255,24 +255,24 @@ async fn a_question_of_a_session_that_waits_and_a_limit_are_told_outside() {
         "- {key: a, title: A, description: \"@done\"}\n- {key: b, title: B, description: \"@done\"}\n";
     let (_, run, _) = world.submit("limited", None, graph, &options).await.unwrap();
     world.ended(run).await.unwrap();
-    until_said(&log, "limit_reached").await;
-    let said = until_said(&log, "it asks: Which?").await;
-    let messages: Vec<Value> = said
+    wait_for_text(&log, "limit_reached").await;
+    let text = wait_for_text(&log, "it asks: Which?").await;
+    let messages: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let told = |event: &str| {
+    let notice = |event: &str| {
         let found: Vec<&Value> = messages.iter().filter(|one| one["event"] == event).collect();
-        assert_eq!(found.len(), 1, "{event}: {said}");
+        assert_eq!(found.len(), 1, "{event}: {text}");
         found[0]
     };
-    let asked = told("person_needed");
+    let asked = notice("person_needed");
     assert_eq!(
         (&asked["feature"]["name"], &asked["task"]["key"]),
         (&"asking".into(), &"a".into()),
         "{asked}"
     );
-    let ended = told("run_ended");
+    let ended = notice("run_ended");
     assert_eq!(ended["feature"]["name"], "limited", "{ended}");
     assert_eq!(ended["run"]["outcome"], "limit_reached", "{ended}");
     drop(worker);
@@ -280,11 +280,11 @@ async fn a_question_of_a_session_that_waits_and_a_limit_are_told_outside() {
 }
 
 #[tokio::test]
-async fn the_command_hears_once_what_the_address_does_not() {
+async fn the_command_runs_once_while_the_url_is_unreachable() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let command = format!("echo \"$RALPH_EVENT $RALPH_POOL\" >> {}", log.display());
-    // Nobody listens there any more.
+    // Nothing listens on this port any more.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     drop(listener);
@@ -306,8 +306,8 @@ async fn the_command_hears_once_what_the_address_does_not() {
     .await
     .unwrap();
     world.coordinator().await.unwrap();
-    until_said(&log, "pool_paused night").await;
-    // It is due again at once, as often as it takes.
+    wait_for_text(&log, "pool_paused night").await;
+    // Each try makes the notice due again at once.
     until("a second try of the address", async || {
         let tries: i32 =
             sqlx::query_scalar("update notices set next_at = least(next_at, now()) returning tries")
@@ -317,7 +317,7 @@ async fn the_command_hears_once_what_the_address_does_not() {
         tries >= 2
     })
     .await;
-    let said = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
     world.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The page over plain HTTP.
+//! The web page over plain HTTP.
 
 use ralph_tests::harness::World;
 use reqwest::header::HeaderValue;
@@ -10,7 +10,7 @@ use crate::guest::{Guest, HOSTILE, READ, SUBMIT, link};
 use crate::stage::Stage;
 
 #[tokio::test]
-async fn every_answer_keeps_browsers_from_what_is_foreign() {
+async fn every_response_keeps_foreign_content_out() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let guest = Guest::logged_in(&api, ADMIN).await;
@@ -51,7 +51,7 @@ async fn every_answer_keeps_browsers_from_what_is_foreign() {
         };
         assert_eq!(status, expected, "{path}");
     }
-    // What never changes is kept, and comes compressed.
+    // Assets are immutable and compressed.
     let page = guest.get("/").await.text().await.unwrap();
     for ending in [".css\"", ".js\""] {
         let path = page
@@ -75,12 +75,12 @@ async fn every_answer_keeps_browsers_from_what_is_foreign() {
         guest.get("/assets/page-0.js").await.status(),
         StatusCode::NOT_FOUND
     );
-    // The API is as it was.
+    // A page session gives no access to the API.
     let answer = guest.get("/api/v1/status").await;
     assert_eq!(
         answer.status(),
         StatusCode::UNAUTHORIZED,
-        "a session is none of the API's"
+        "the API takes no page session"
     );
     assert_eq!(guest.get("/api/docs").await.status(), StatusCode::OK);
     assert_eq!(guest.get("/healthz").await.status(), StatusCode::OK);
@@ -89,14 +89,14 @@ async fn every_answer_keeps_browsers_from_what_is_foreign() {
 }
 
 #[tokio::test]
-async fn a_link_logs_in_once_and_a_session_ends_with_its_token_its_time_or_a_word() {
+async fn a_login_link_works_once_and_a_session_can_end_in_three_ways() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let guest = Guest::new(&api);
     let led = guest.get("/log?since=7d").await;
     assert_eq!(led.headers()["location"], "/login?then=%2Flog%3Fsince%3D7d");
     let code = link(&api, READ).await.split_once("code=").unwrap().1.to_owned();
-    // Who only looks into the link uses nothing up.
+    // Opening the link does not use it up.
     assert_eq!(
         guest.get(&format!("/login?code={code}")).await.status(),
         StatusCode::OK
@@ -122,7 +122,7 @@ async fn a_link_logs_in_once_and_a_session_ends_with_its_token_its_time_or_a_wor
         StatusCode::FORBIDDEN
     );
 
-    // A pasted token, and the ends of a session.
+    // A pasted token logs in too. A session ends by logout, expiry or revocation.
     let pasted = guest
         .post("/login", &[("token", SUBMIT), ("then", "/log")], &[])
         .await;
@@ -151,7 +151,7 @@ async fn a_link_logs_in_once_and_a_session_ends_with_its_token_its_time_or_a_wor
         .await
         .unwrap();
     assert_eq!(session.get("/").await.headers()["location"], "/login?then=%2F");
-    // Another coordinator knows the session, and when its holder left.
+    // Another coordinator knows the session and its logout.
     sqlx::query("update api_tokens set revoked_at = null where name = 'submit'")
         .execute(&world.db)
         .await
@@ -182,17 +182,17 @@ async fn a_link_logs_in_once_and_a_session_ends_with_its_token_its_time_or_a_wor
         .execute(&world.db)
         .await
         .unwrap();
-    // A script is told instead of led.
-    let told = session
+    // A script gets an error instead of a redirect.
+    let refused = session
         .ask(Method::GET, "/", None, &[("x-ralph-live", "1")])
         .await;
-    assert_eq!(told.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test]
-async fn nothing_is_done_for_other_origins_other_names_other_forms_or_readers() {
+async fn foreign_origins_foreign_forms_and_readers_change_nothing() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("todo", "- {key: a, title: A}").await;
@@ -223,7 +223,7 @@ async fn nothing_is_done_for_other_origins_other_names_other_forms_or_readers() 
             .await;
         assert_eq!(refused.status(), StatusCode::FORBIDDEN);
     }
-    // A reader sees nothing to act with, and can't.
+    // A reader sees no actions and can take none.
     let reader = Guest::logged_in(&api, READ).await;
     let page = reader.get("/features/todo").await.text().await.unwrap();
     assert!(page.contains("todo") && !page.contains("/do/"), "{page}");
@@ -248,7 +248,7 @@ async fn nothing_is_done_for_other_origins_other_names_other_forms_or_readers() 
         .unwrap();
     assert_ne!(state, "cancelled");
 
-    // The same from the page itself is done, noted with its token's name, and refused the second time in the API's words.
+    // The page's own form works once, under its token's name; a repeat gets the API's error.
     let origin = [("origin", api.url.as_str()), ("sec-fetch-site", "same-origin")];
     let done = guest.post("/do/feature/cancel", &fields, &origin).await;
     assert_eq!(done.headers()["location"], "/features?did=Cancelled");
@@ -265,8 +265,8 @@ async fn nothing_is_done_for_other_origins_other_names_other_forms_or_readers() 
 }
 
 #[tokio::test]
-async fn what_agents_write_stays_text_and_within_bounds() {
-    let stage = Stage::set().await;
+async fn agent_output_is_shown_as_bounded_plain_text() {
+    let stage = Stage::start().await;
     let description = "@say \\e[31mred\\e[0m <img src=x onerror=alert(1)> \u{202e}turned\u{200b}\n@long-line 2M\n@run printf '\\377\\000<b>'\n\
                        @write a.txt <script>alert(1)</script>\n@run printf '\\377\\000<b>' > image.png\n\
                        @run head -c 1000000 /dev/zero | tr '\\0' x > long.rs\n@done";
@@ -314,7 +314,7 @@ async fn what_agents_write_stays_text_and_within_bounds() {
     ] {
         assert!(diff.contains(shown), "{shown}: {diff}");
     }
-    // Words in an address are none of the page's.
+    // A text in the address does not appear on the page.
     let page = guest
         .get(&format!("/tasks/{id}?did=Call+this+number"))
         .await
@@ -322,7 +322,7 @@ async fn what_agents_write_stays_text_and_within_bounds() {
         .await
         .unwrap();
     assert!(!page.contains("Call this number"));
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
@@ -364,7 +364,7 @@ async fn ten_thousand_tasks_make_small_pages() {
 }
 
 #[tokio::test]
-async fn forms_raise_limits_and_correct_the_memory() {
+async fn forms_raise_limits_and_edit_memory() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("todo", "- {key: a, title: A}").await;

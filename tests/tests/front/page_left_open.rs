@@ -1,4 +1,4 @@
-//! Pages that are left open: over a restart of the coordinator, beyond their session, and while somebody else decides.
+//! Pages left open over a coordinator restart, beyond their session, and during another person's decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn post(at: &str, path: &str, body: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_goes_on_after_a_restart_and_asks_to_log_in_once_its_session_is_over() {
+async fn an_open_page_survives_a_restart_and_an_expired_session() {
     if !Browser::is_installed().await {
         return;
     }
@@ -57,7 +57,7 @@ async fn a_page_goes_on_after_a_restart_and_asks_to_log_in_once_its_session_is_o
     address(&coordinator).await;
     post(&at, "/features/f/cancel", json!({})).await;
     browser.shows("cancelled").await;
-    until("the page to say no more that it is old", async || {
+    until("the page to drop its warning", async || {
         let text = browser.text().await;
         (!text.contains("The connection is lost"))
             .then_some(())
@@ -65,7 +65,7 @@ async fn a_page_goes_on_after_a_restart_and_asks_to_log_in_once_its_session_is_o
     })
     .await;
     let same = "return window.before === document.querySelector('main')";
-    assert_eq!(browser.run(same).await, true, "it was not loaded anew");
+    assert_eq!(browser.run(same).await, true, "the page must not reload");
 
     browser.go(&format!("http://{at}/log?since=7d")).await;
     browser.shows("What happened").await;
@@ -85,11 +85,11 @@ async fn a_page_goes_on_after_a_restart_and_asks_to_log_in_once_its_session_is_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_session_keeps_its_page_small_and_is_read_back_to_its_beginning() {
+async fn the_page_of_a_long_session_stays_small_and_scrolls_back() {
     if !Browser::is_installed().await {
         return;
     }
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let (begin, end) = (stage.world.gate("begin"), stage.world.gate("end"));
     let script = format!(
         "@say The first word.\n@stream 100\n@wait-for {}\n@stream 3000\n@say The last word.\n@wait-for {}\n@done",
@@ -119,13 +119,13 @@ async fn a_long_session_keeps_its_page_small_and_is_read_back_to_its_beginning()
             .as_u64()
             .unwrap()
     };
-    until("what fills a window", async || entries().await >= 70).await;
-    // Who stands at its end follows; the rest is left out, and said so.
+    until("enough entries to fill a window", async || entries().await >= 70).await;
+    // A reader at the end follows new entries; the page drops earlier ones.
     browser.run("scrollTo(0, document.body.scrollHeight)").await;
     std::fs::write(&begin, "").unwrap();
     has("The last word.").await;
-    let kept = entries().await;
-    assert!(kept < 1_300, "{kept} entries");
+    let shown = entries().await;
+    assert!(shown < 1_300, "{shown} entries");
     assert!(!browser.text().await.contains("The first word."));
     let up = "const room = -document.getElementById('earlier').getBoundingClientRect().bottom;
               scrollBy(0, -Math.max(0, Math.min(2000, room - 200)));
@@ -136,17 +136,17 @@ async fn a_long_session_keeps_its_page_small_and_is_read_back_to_its_beginning()
     std::fs::write(&end, "").unwrap();
     stage.ends("complete").await;
     has("Nothing more will come").await;
-    // Opened again, its end is shown first.
+    // A reopened page shows the end first.
     browser.go(&browser.address().await).await;
     has("The last word.").await;
     assert!(entries().await <= 400);
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{complaints:?}");
     browser.close().await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
-/// A field of the first form on a page that leads to this action.
+/// Value of a field in the page's form for this action.
 fn field(page: &str, action: &str, name: &str) -> String {
     let (_, form) = page
         .split_once(&format!("action=\"{action}\""))
@@ -156,7 +156,7 @@ fn field(page: &str, action: &str, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_people_who_decide_at_once_the_second_is_told_what_happened() {
+async fn the_second_of_two_decisions_is_refused_with_the_first() {
     let asks = PromptOptions {
         people: true,
         ..PromptOptions::default()
@@ -176,7 +176,7 @@ async fn of_two_people_who_decide_at_once_the_second_is_told_what_happened() {
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks.to_string()}}))
         .await;
-    until("what waits for a person", async || {
+    until("two inbox items", async || {
         let (_, inbox) = stage.api.get("/inbox").await;
         (inbox["items"].as_array().unwrap().len() == 2)
             .then_some(())
@@ -208,10 +208,10 @@ async fn of_two_people_who_decide_at_once_the_second_is_told_what_happened() {
     assert_eq!(both[0].status(), StatusCode::SEE_OTHER);
     assert_eq!(both[1].status(), StatusCode::CONFLICT);
     let [_, second] = both;
-    let told = second.text().await.unwrap();
+    let refusal = second.text().await.unwrap();
     assert!(
-        told.contains("The last change of the task: approve, by "),
-        "{told}"
+        refusal.contains("The last change of the task: approve, by "),
+        "{refusal}"
     );
 
     let answer = "/do/task/answer";
@@ -225,10 +225,10 @@ async fn of_two_people_who_decide_at_once_the_second_is_told_what_happened() {
     let second = [theirs, question[0], question[1], ("choice", "2")];
     let late = other.post(answer, &second, &[]).await;
     assert_eq!(late.status(), StatusCode::CONFLICT);
-    let told = late.text().await.unwrap();
+    let refusal = late.text().await.unwrap();
     for word in ["answered that already", "Postgres", "admin"] {
-        assert!(told.contains(word), "{word}: {told}");
+        assert!(refusal.contains(word), "{word}: {refusal}");
     }
     stage.ends("complete").await;
-    stage.strike().await;
+    stage.stop().await;
 }

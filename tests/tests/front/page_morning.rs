@@ -1,4 +1,5 @@
-//! The morning after: five features, sixty tasks, two that wait, one that failed and one at its limit, on one page.
+//! The morning after: one page with five features, sixty tasks, two that wait, one that failed and one at its
+//! limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use crate::caller::{ADMIN, ended};
 use crate::guest::link;
 use crate::stage::Stage;
 
-/// What may be clicked on until all goes on again.
+/// Most clicks until everything runs again.
 const CLICKS: usize = 5;
 
-/// Each with twelve tasks, of which the last does this, and what else it is submitted with.
+/// Name, script of the twelfth and last task, and further fields of the submission.
 fn features(repo: &Value) -> [(&'static str, &'static str, Value); 5] {
     let asks = "@unless-prompt-has By day : @say <question choices=\"By day|By name\">In which order?</question>\n\
                 @if-prompt-has By day : @done";
@@ -77,8 +78,8 @@ async fn a_morning_takes_one_page_and_five_clicks() {
     for (name, last, more) in &features {
         submit(&stage, name, last, more).await;
     }
-    // Night: what can be done is done.
-    until("what waits for a person", async || {
+    // At night, everything runs that needs no person.
+    until("four inbox items", async || {
         let (_, inbox) = stage.api.get("/inbox").await;
         let kinds: Vec<&str> = inbox["items"]
             .as_array()
@@ -133,8 +134,8 @@ async fn a_morning_takes_one_page_and_five_clicks() {
     assert_eq!(
         browser.run("return location.pathname").await,
         "/",
-        "it was one page"
+        "everything is on one page"
     );
     browser.close().await;
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The page in a real browser, from a sentence to what is merged.
+//! The web page in a real browser, from a sentence to a merged branch.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::caller::{ADMIN, Api, ended};
 use crate::guest::{HOSTILE, link};
 use crate::stage::Stage;
 
-/// What agents do beside the tasks: they write what is missing, and review.
+/// Agent script for the steps around the tasks: specification, plan, tasks, review.
 const STEPS: &str = r#"@on-kind spec @say <document>
 @on-kind spec @say # Due dates\n
 @on-kind spec @say Items may have a due date. Those that are late are listed.
@@ -64,14 +64,14 @@ GRAPH
 @on-kind review @say <review-pass/>
 "#;
 
-/// Where pictures are kept, if they are asked for.
+/// Folder for pictures, if `RALPH_PAGE_PICTURES` asks for them.
 fn pictures() -> Option<PathBuf> {
     std::env::var_os("RALPH_PAGE_PICTURES")
         .map(|_| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/page"))
 }
 
-/// Looks at the page as it is: whether all can read and use it, and for the documentation.
-async fn seen(browser: &Browser, name: &str) {
+/// Checks the page's accessibility, and takes pictures for the documentation.
+async fn inspect(browser: &Browser, name: &str) {
     axe::finds_nothing_serious(browser, name).await;
     let Some(dir) = pictures() else { return };
     for (ending, dark, width, height) in [
@@ -84,7 +84,7 @@ async fn seen(browser: &Browser, name: &str) {
     }
 }
 
-/// Somebody at a browser, agents that ask, and a gate that one of them waits for.
+/// A browser, agents that ask questions, and a gate that one agent waits for.
 struct Walk {
     stage: Stage,
     browser: Browser,
@@ -131,7 +131,7 @@ impl Walk {
         assert_eq!(over["feature"]["run"]["outcome"], outcome, "{tell}");
     }
 
-    /// A sentence becomes a feature, and its plan waits.
+    /// A sentence becomes a feature, and its plan waits for approval.
     async fn submits_a_sentence(&self) {
         let browser = &self.browser;
         self.go("/features").await;
@@ -147,18 +147,18 @@ impl Walk {
         browser.write("#new input[name=repo]", &repository).await;
         browser.click("#new form button").await;
         browser.shows("Submitted").await;
-        // The page is left open and shows what comes.
+        // The open page shows new tasks.
         browser.shows("Write the plan").await;
         self.ends("blocked").await;
         self.go("/").await;
         browser.shows("1. Read the date: --due takes a day.").await;
         browser.shows("<b>sorted</b>").await;
-        seen(browser, "inbox").await;
+        inspect(browser, "inbox").await;
         browser.click("form[action='/do/task/approve'] button").await;
         browser.shows("Approved; the run goes on").await;
     }
 
-    /// A session is watched, and interrupted with words that the next one begins with.
+    /// A person watches a session and interrupts it with words for the next session.
     async fn watches_and_interrupts(&self) {
         let browser = &self.browser;
         browser.shows("Running now").await;
@@ -168,7 +168,7 @@ impl Walk {
         browser.shows("a date is one more").await;
         browser.shows("error: no such flag").await;
         browser.shows("1 error").await;
-        seen(browser, "task").await;
+        inspect(browser, "task").await;
         browser.click("details[id^=act-interrupt] summary").await;
         browser
             .write(
@@ -182,7 +182,7 @@ impl Walk {
         browser.shows("feedback: Take words for days").await;
         browser.write("#session input[type=search]", "parser").await;
         assert!(!browser.text().await.contains("It takes words for days as well."));
-        // What is typed stays while the page changes.
+        // Typed text stays while the page changes.
         std::fs::write(&self.gate, "").unwrap();
         until("the end of the session", async || {
             let text = browser
@@ -199,7 +199,7 @@ impl Walk {
         assert_eq!(typed.await, "parser");
     }
 
-    /// A question, a change of a protected file and a failure come into the inbox, without a click or a reload.
+    /// A question, a changed protected file and a failure appear in the inbox without a click or a reload.
     async fn decides_what_waits(&self) {
         let browser = &self.browser;
         self.go("/").await;
@@ -208,10 +208,10 @@ impl Walk {
             .shows("changes protected files: .github/workflows/test.yml")
             .await;
         browser.shows("In which tense?").await;
-        seen(browser, "question").await;
+        inspect(browser, "question").await;
         self.go("/features/due-dates").await;
         browser.shows("waits for an answer: In which order?").await;
-        seen(browser, "feature").await;
+        inspect(browser, "feature").await;
         self.go("/").await;
         browser.click("article.k-question button[value='1']").await;
         browser.shows("Answered").await;
@@ -231,7 +231,7 @@ impl Walk {
         browser.shows("Nothing waits for you").await;
     }
 
-    /// By keys to the feature, to what happened, and to what changed.
+    /// Keys lead to the feature, the log and the diff.
     async fn looks_around(&self) {
         let browser = &self.browser;
         browser.press("gf").await;
@@ -258,7 +258,7 @@ impl Walk {
         browser.press("gl").await;
         browser.shows("What happened").await;
         browser.shows("Landed").await;
-        seen(browser, "log").await;
+        inspect(browser, "log").await;
         browser.press("?").await;
         browser.shows("to the next or the previous item").await;
         browser.press("\u{E00C}").await;
@@ -266,10 +266,10 @@ impl Walk {
         browser.shows("compared with").await;
         let words = "return [...document.querySelectorAll('.diff .plus .k')].map((word) => word.textContent).join(' ')";
         assert_eq!(browser.run(words).await, "pub fn");
-        seen(browser, "diff").await;
+        inspect(browser, "diff").await;
     }
 
-    /// What is done comes into the branch that it began from.
+    /// The feature merges into its base branch.
     async fn merges(&self) {
         let browser = &self.browser;
         self.go("/features/due-dates").await;
@@ -299,11 +299,11 @@ async fn a_person_goes_from_a_sentence_to_a_merged_branch_in_a_browser() {
     walk.looks_around().await;
     walk.merges().await;
     let (browser, stage) = (&walk.browser, &walk.stage);
-    looks_at_what_is_hostile(&stage.api, browser).await;
+    checks_a_hostile_title(&stage.api, browser).await;
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{complaints:?}");
 
-    // A session that expired asks to log in again, and leads back.
+    // An expired session asks for a login and leads back.
     sqlx::query("update page_logins set expires_at = now()")
         .execute(&stage.world.db)
         .await
@@ -317,11 +317,11 @@ async fn a_person_goes_from_a_sentence_to_a_merged_branch_in_a_browser() {
     browser.shows("Graph").await;
     assert_eq!(browser.address().await, address);
     walk.browser.close().await;
-    walk.stage.strike().await;
+    walk.stage.stop().await;
 }
 
-/// A title that would be a script stays text, and a page that is left open shows soon what changes.
-async fn looks_at_what_is_hostile(api: &Api, browser: &Browser) {
+/// A title with a script stays text, and an open page soon shows a change.
+async fn checks_a_hostile_title(api: &Api, browser: &Browser) {
     let tasks = json!([{"key": "a", "title": HOSTILE}]).to_string();
     api.submit("hostile", &tasks).await;
     browser.go(&format!("{}/features/hostile", api.url)).await;
@@ -335,7 +335,7 @@ async fn looks_at_what_is_hostile(api: &Api, browser: &Browser) {
             .await,
         0
     );
-    // The stream is open when it has told its first event.
+    // The stream is open once its first event has come.
     browser
         .run("window.before = document.querySelector('main')")
         .await;
@@ -349,6 +349,6 @@ async fn looks_at_what_is_hostile(api: &Api, browser: &Browser) {
             .run("return window.before === document.querySelector('main')")
             .await,
         true,
-        "it was not loaded anew"
+        "the page must not reload"
     );
 }

@@ -1,4 +1,4 @@
-//! A coordinator that dies and comes back under those who watch: they go on, miss nothing, and see nothing twice.
+//! The coordinator restarts while clients watch: they continue, miss nothing, and see nothing twice.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,14 +10,14 @@ use ralph_tests::harness::{Spawned, WorkerOptions, World, binary, until};
 use serde_json::{Value, json};
 
 use crate::caller::ADMIN;
-use crate::typed::until_told;
+use crate::typed::wait_for_words;
 
 pub fn client() -> reqwest::Client {
     ralph_shared::tls::install();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-/// Where a coordinator listens, once it says so.
+/// Waits until a coordinator listens; gives its address.
 pub async fn address(coordinator: &Spawned) -> String {
     let port = until("a coordinator that listens", async || {
         let output = coordinator.output();
@@ -30,7 +30,7 @@ pub async fn address(coordinator: &Spawned) -> String {
     format!("127.0.0.1:{port}")
 }
 
-/// A command of a person's that goes on, with its output in a file.
+/// Starts a command with its output in a file.
 fn command(world: &World, url: &str, name: &str, args: &[&str]) -> Spawned {
     let mut command = Command::new(binary("ralph-coordinator"));
     command
@@ -41,7 +41,7 @@ fn command(world: &World, url: &str, name: &str, args: &[&str]) -> Spawned {
     Spawned::start(&mut command, &world.dir().join(format!("{name}.out"))).unwrap()
 }
 
-/// Entries of a task's transcript as an event stream tells them: their ids and their data, to the stream's end.
+/// Reads a task's transcript entries (id, data) from its event stream, until it ends or `most` have come.
 async fn entries(url: &str, task: &str, last: Option<&str>, most: usize) -> Vec<(String, Value)> {
     use futures::StreamExt as _;
     let path = format!("{url}/api/v1/tasks/{task}/transcript/events");
@@ -75,7 +75,7 @@ fn open(gate: &Path) {
 }
 
 #[tokio::test]
-async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
+async fn watchers_continue_after_a_coordinator_restart() {
     let world = World::calm().await.unwrap();
     api::register_token(&world.db, "admin", ADMIN, Role::Admin)
         .await
@@ -96,7 +96,7 @@ async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
     let answer = post.body(body.to_string()).send().await.unwrap();
     assert_eq!(answer.status().as_u16(), 201, "{}", answer.text().await.unwrap());
 
-    // Only what has begun can be followed from its start.
+    // `--follow` sees a session from its start only after it has begun.
     until("a session", async || {
         let shown = client()
             .get(format!("{url}/api/v1/tasks/f%2Fa/transcript"))
@@ -111,12 +111,12 @@ async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
     let mut logs = command(&world, &url, "logs", &["logs", "f/a", "--follow"]);
     let mut status = command(&world, &url, "status", &["status", "--watch", "--output", "json"]);
     let mut waits = command(&world, &url, "waits", &["feature", "wait", "f"]);
-    until_told(&logs, "first words").await;
+    wait_for_words(&logs, "first words").await;
     until("a status before", async || !status.output().is_empty()).await;
     let before = entries(&url, "f%2Fa", None, 1).await;
     assert_eq!(before.len(), 1);
 
-    // The agent goes on while nobody is there to tell of it.
+    // The agent continues while no coordinator runs.
     first.kill();
     open(&gates[0]);
     let seen = status
@@ -124,10 +124,10 @@ async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
         .lines()
         .filter(|line| line.starts_with('{'))
         .count();
-    until_told(&status, "waiting for it").await;
+    wait_for_words(&status, "waiting for it").await;
     let second = world.coordinator_at(&at, "second", None).unwrap();
     assert_eq!(address(&second).await, at);
-    until_told(&logs, "second words").await;
+    wait_for_words(&logs, "second words").await;
     until("a status after", async || {
         let output = status.output();
         match output.lines().filter(|line| line.starts_with('{')).count() > seen {
@@ -152,14 +152,14 @@ async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
     assert!(waits.output().contains("f: Complete"), "{}", waits.output());
     assert_eq!(logs.wait().await.code(), Some(0), "{}", logs.output());
     for words in ["first words", "second words", "third words"] {
-        let told = logs.output().lines().filter(|line| line.trim() == words).count();
-        assert_eq!(told, 1, "{words}:\n{}", logs.output());
+        let count = logs.output().lines().filter(|line| line.trim() == words).count();
+        assert_eq!(count, 1, "{words}:\n{}", logs.output());
     }
     status.signal(Signal::SIGINT);
     assert_eq!(status.wait().await.code(), Some(0), "{}", status.output());
 
-    // What two streams told, one after the other, is the transcript: each entry once.
-    let told: Vec<String> = before
+    // Both streams together give the transcript: each entry once.
+    let streamed: Vec<String> = before
         .into_iter()
         .chain(rest.await.unwrap())
         .map(|(id, _)| id)
@@ -174,11 +174,11 @@ async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
         .iter()
         .map(|one| one["seq"].as_u64().unwrap())
         .collect();
-    let told: Vec<u64> = told
+    let streamed: Vec<u64> = streamed
         .iter()
         .map(|id| id.rsplit_once(':').unwrap().1.parse().unwrap())
         .collect();
-    assert_eq!(told, numbers);
+    assert_eq!(streamed, numbers);
     drop((worker, second));
     world.stop().await;
 }

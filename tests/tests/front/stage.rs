@@ -14,16 +14,16 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub async fn set() -> Self {
+    pub async fn start() -> Self {
         Self::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await
     }
 
-    /// With such a worker, these files in the repository, and this `.ralph.toml` where the worker runs.
+    /// Starts with this worker, these repository files, and this `.ralph.toml` in the worker's folder.
     pub async fn with(options: &WorkerOptions, files: &[(&str, &str)], config: &str) -> Self {
         Self::with_settings(options, files, config, |_| ()).await
     }
 
-    /// The same, with changed settings of the coordinator.
+    /// Like [`Self::with`], with changed coordinator settings.
     pub async fn with_settings(
         options: &WorkerOptions,
         files: &[(&str, &str)],
@@ -66,7 +66,7 @@ impl Stage {
         answer
     }
 
-    /// Waits for the run's end, which is as expected.
+    /// Waits for the run's end and checks its outcome.
     pub async fn ends(&self, outcome: &str) -> Value {
         let over = ended(&self.api, "f").await;
         let tell = self.world.tell().await;
@@ -79,26 +79,22 @@ impl Stage {
         over
     }
 
-    pub async fn runs_on(&self) {
+    pub async fn run_again(&self) {
         let (status, answer) = self.api.post("/features/f/run", &json!({"backoff_ms": 0})).await;
         assert_eq!(status.as_u16(), 200, "{answer}");
     }
 
-    /// Titles of the tasks with their attempts, in the order in which they were made.
+    /// Titles of the tasks with their attempts, sorted by title.
     pub async fn titles(&self) -> Vec<(String, u64)> {
         let (_, page) = self.api.get("/features/f/tasks").await;
         let tasks = page["items"].as_array().unwrap().iter();
-        let mut tasks: Vec<_> = tasks
-            .map(|task| (task["id"].as_str().unwrap().to_owned(), task.clone()))
-            .collect();
-        tasks.sort_by_key(|(id, _)| id.clone());
         let of = |task: &Value| {
-            (
-                task["title"].as_str().unwrap().to_owned(),
-                task["attempt"].as_u64().unwrap(),
-            )
+        (
+            task["title"].as_str().unwrap().to_owned(),
+            task["attempt"].as_u64().unwrap(),
+        )
         };
-        let mut titles: Vec<_> = tasks.iter().map(|(_, task)| of(task)).collect();
+        let mut titles: Vec<_> = tasks.map(of).collect();
         titles.sort();
         titles
     }
@@ -115,7 +111,7 @@ impl Stage {
             .to_owned()
     }
 
-    pub async fn strike(self) {
+    pub async fn stop(self) {
         self.api.stop().await;
         drop(self.worker);
         self.world.stop().await;

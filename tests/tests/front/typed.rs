@@ -1,4 +1,4 @@
-//! Commands as people type them, against a stage.
+//! Commands as people type them, run against a stage.
 
 use std::process::Output;
 
@@ -21,30 +21,36 @@ fn command(stage: &Stage, line: &str) -> std::process::Command {
     command
 }
 
-/// What a command comes to.
 pub async fn output(stage: &Stage, line: &str) -> Output {
     Command::from(command(stage, line)).output().await.unwrap()
 }
 
-/// What a command that succeeds prints.
-pub async fn said(stage: &Stage, line: &str) -> String {
+/// Exit code and all output of a command.
+pub async fn code_and_output(stage: &Stage, line: &str) -> (Option<i32>, String) {
     let output = output(stage, line).await;
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`{line}`: {told}");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+/// Standard output of a command that must succeed.
+pub async fn stdout_of(stage: &Stage, line: &str) -> String {
+    let output = output(stage, line).await;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "`{line}`: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The same, to somebody in this time zone.
-pub async fn said_in(zone: &str, stage: &Stage, line: &str) -> String {
+/// Standard output of a command in this time zone.
+pub async fn stdout_in_zone(zone: &str, stage: &Stage, line: &str) -> String {
     let mut command = command(stage, line);
     command.env("TZ", zone);
     let output = Command::from(command).output().await.unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Types a command until it prints these words.
-pub async fn until_said(stage: &Stage, line: &str, words: &str) -> String {
-    until(&format!("`{line}` to say `{words}`"), async || {
+/// Repeats a command until it prints these words.
+pub async fn wait_for_output(stage: &Stage, line: &str, words: &str) -> String {
+    until(&format!("`{line}` to print `{words}`"), async || {
         let output = output(stage, line).await;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         match output.status.success() && text.contains(words) {
@@ -55,15 +61,15 @@ pub async fn until_said(stage: &Stage, line: &str, words: &str) -> String {
     .await
 }
 
-/// A command that goes on.
+/// Starts a command without waiting for its end.
 pub fn started(stage: &Stage, name: &str, line: &str) -> Spawned {
     let log = stage.world.dir().join(format!("{name}.log"));
     Spawned::start(&mut command(stage, line), &log).unwrap()
 }
 
-/// Waits until a command that goes on has printed these words.
-pub async fn until_told(command: &Spawned, words: &str) {
-    until(&format!("a command to say `{words}`"), async || {
+/// Waits until a started command has printed these words.
+pub async fn wait_for_words(command: &Spawned, words: &str) {
+    until(&format!("a command to print `{words}`"), async || {
         let output = command.output();
         match output.contains(words) {
             true => Ok(()),

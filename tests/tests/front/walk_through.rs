@@ -1,19 +1,18 @@
-//! Runs docs/walk-through.md as its reader would, and compares what is shown.
+//! Follows docs/walk-through.md as a reader would, and compares the output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ralph_tests::harness::{Repository, Spawned, binary, until_blocking};
 
-/// Stands for what differs each time: within a line for any text, alone on a line for any lines.
+/// Placeholder for output that varies: any text within a line, or any lines when alone on a line.
 const ANYTHING: &str = "…";
 
-/// One thing to do on the page.
 #[derive(Debug, PartialEq)]
 enum Step {
-    /// Wait until this succeeds.
+    /// Wait until this command succeeds.
     Until(String),
-    /// Run this; it shows these lines and exits so.
+    /// Run this command; its output and exit code must match.
     Run {
         command: String,
         shown: Vec<String>,
@@ -46,44 +45,44 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Whether the lines are as the page has them.
-fn fits(expected: &[String], lines: &[&str]) -> bool {
+/// Whether the output matches the page.
+fn matches(expected: &[String], lines: &[&str]) -> bool {
     match expected.split_first() {
         None => lines.is_empty(),
-        Some((first, rest)) if first == ANYTHING => (0..=lines.len()).any(|at| fits(rest, &lines[at..])),
+        Some((first, rest)) if first == ANYTHING => (0..=lines.len()).any(|at| matches(rest, &lines[at..])),
         Some((first, rest)) => lines
             .split_first()
-            .is_some_and(|(line, more)| fits_line(first, line) && fits(rest, more)),
+            .is_some_and(|(line, more)| matches_line(first, line) && matches(rest, more)),
     }
 }
 
-fn fits_line(expected: &str, line: &str) -> bool {
+fn matches_line(expected: &str, line: &str) -> bool {
     let mut parts = expected.split(ANYTHING);
-    let Some(mut left) = parts.next().and_then(|begin| line.strip_prefix(begin)) else {
+    let Some(mut rest_of_line) = parts.next().and_then(|begin| line.strip_prefix(begin)) else {
         return false;
     };
     let mut parts: Vec<&str> = parts.collect();
     let Some(end) = parts.pop() else {
-        return left.is_empty();
+        return rest_of_line.is_empty();
     };
     for part in parts {
-        let Some((_, rest)) = left.split_once(part) else {
+        let Some((_, rest)) = rest_of_line.split_once(part) else {
             return false;
         };
-        left = rest;
+        rest_of_line = rest;
     }
-    left.ends_with(end)
+    rest_of_line.ends_with(end)
 }
 
 #[test]
-fn lines_fit_as_a_reader_would_say() {
-    let fits = |expected: &str, shown: &str| {
+fn placeholders_match_any_text_or_any_lines() {
+    let matches = |expected: &str, shown: &str| {
         let expected: Vec<String> = expected.lines().map(str::to_owned).collect();
-        fits(&expected, &shown.lines().collect::<Vec<_>>())
+        matches(&expected, &shown.lines().collect::<Vec<_>>())
     };
-    assert!(fits("a\n…\nz", "a\nz") && fits("a\n…\nz", "a\nb\nc\nz"));
-    assert!(fits("run-… is…over", "run-1 is all over") && fits("…done…", "it is done"));
-    assert!(!fits("a\n…\nz", "a\nb") && !fits("a", "a\nb") && !fits("…x", "y") && !fits("a", "ab"));
+    assert!(matches("a\n…\nz", "a\nz") && matches("a\n…\nz", "a\nb\nc\nz"));
+    assert!(matches("run-… is…over", "run-1 is all over") && matches("…done…", "it is done"));
+    assert!(!matches("a\n…\nz", "a\nb") && !matches("a", "a\nb") && !matches("…x", "y") && !matches("a", "ab"));
 }
 
 struct Place {
@@ -116,7 +115,7 @@ impl Place {
             .status()
             .unwrap();
         assert!(clone.success());
-        // The project of a person who works on one machine is the repository itself.
+        // On a single machine, the project is the repository itself, without a remote.
         let own = Command::new("git")
             .args(["remote", "remove", "origin"])
             .current_dir(&project)
@@ -171,7 +170,7 @@ fn docs() -> PathBuf {
 }
 
 #[test]
-fn the_walk_through_shows_what_it_says() {
+fn the_walk_through_shows_the_real_output() {
     let page = std::fs::read_to_string(docs().join("walk-through.md")).unwrap();
     let place = Place::new();
     let up = place.up();
@@ -185,18 +184,14 @@ fn the_walk_through_shows_what_it_says() {
                 let text = String::from_utf8(output.stdout).unwrap();
                 let lines: Vec<&str> = text.lines().collect();
                 assert!(
-                    fits(&shown, &lines) && output.status.code() == Some(code),
+                    matches(&shown, &lines) && output.status.code() == Some(code),
                     "$ {command}\nexits with {:?} and shows\n{text}\nbut the page says {code} and\n{}\n{}",
                     output.status.code(),
                     shown.join("\n"),
-                    place_log(&place),
+                    up.output(),
                 );
             }
         }
     }
     drop(up);
-}
-
-fn place_log(place: &Place) -> String {
-    std::fs::read_to_string(place.root.path().join("up.log")).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A check of the gate on the base whose worker or coordinator dies is done again.
+//! Checks of the gate on the base survive the death of their worker or coordinator.
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
@@ -31,7 +31,7 @@ async fn passed(scene: &Scene<'_>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_killed_while_it_tries_the_gate_leaves_it_to_be_tried_again() {
+async fn a_gate_check_is_repeated_after_its_worker_was_killed() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     for point in CHECK_POINTS {
@@ -40,7 +40,7 @@ async fn a_worker_killed_while_it_tries_the_gate_leaves_it_to_be_tried_again() {
         let options = WorkerOptions::named(&name).slots(2).pool(&name).fault(&fault);
         let mut worker = world.worker(&options).unwrap();
         let scene = Scene::submit_with(&world, &name, ONE, gated()).await;
-        scene.is_killed(&mut worker).await;
+        scene.wait_for_kill(&mut worker).await;
         let _again = world.worker(&options).unwrap();
         scene.ends(RunOutcome::Complete).await;
         passed(&scene).await;
@@ -50,7 +50,7 @@ async fn a_worker_killed_while_it_tries_the_gate_leaves_it_to_be_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_coordinator_killed_around_a_checks_report_keeps_what_it_found() {
+async fn the_result_of_a_gate_check_survives_a_killed_coordinator() {
     for point in ["report.before_commit", "report.after_commit"] {
         let world = World::start().await.unwrap();
         let name = label(point);
@@ -66,7 +66,7 @@ async fn a_coordinator_killed_around_a_checks_report_keeps_what_it_found() {
             .worker(&WorkerOptions::named(&name).slots(2).pool(&name))
             .unwrap();
         let scene = Scene::submit_with(&world, &name, &graph, gated()).await;
-        scene.is_killed(&mut first).await;
+        scene.wait_for_kill(&mut first).await;
         let _second = world.coordinator_process("d", None).unwrap();
         passed(&scene).await;
         std::fs::write(&go, "").unwrap();

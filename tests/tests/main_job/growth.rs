@@ -1,4 +1,4 @@
-//! A worker after many sessions.
+//! Resources of a worker after many sessions.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,26 +6,25 @@ use std::path::Path;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
-/// Sessions that open whatever a worker opens for the first time.
-const SOME: usize = 6;
+/// Sessions after which a worker has opened everything that it keeps open.
+const WARM_UP: usize = 6;
 const MANY: usize = 40;
-/// What the allocator may keep of many sessions, beyond what it kept of some. Bytes.
+/// Memory that the allocator may keep after many sessions, beyond the warm-up. Bytes.
 const DISORDER_BYTES: u64 = 8 * 1024 * 1024;
 
-/// What a worker holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Held {
+struct Resources {
     descriptors: usize,
     /// Files and folders in its data folder.
     entries: Vec<String>,
     /// Ids of its children, dead ones included.
     children: Vec<String>,
-    /// Those of others that have its data folder in their environment: what sessions left.
-    left: Vec<String>,
+    /// Ids of other processes with its data folder in their environment: leftovers of sessions.
+    leftovers: Vec<String>,
 }
 
-impl Held {
-    fn look(worker: u32, data: &Path) -> Self {
+impl Resources {
+    fn of(worker: u32, data: &Path) -> Self {
         let worker = worker.to_string();
         let pids = names(Path::new("/proc"))
             .into_iter()
@@ -38,7 +37,7 @@ impl Held {
             parent.as_deref() == Some(worker.as_str())
         });
         let mark = data.display().to_string();
-        let left = others.into_iter().filter(|pid| {
+        let leftovers = others.into_iter().filter(|pid| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             String::from_utf8_lossy(&environment).contains(&mark)
         });
@@ -46,20 +45,18 @@ impl Held {
             descriptors: names(&Path::new("/proc").join(&worker).join("fd")).len(),
             entries: below(data),
             children,
-            left: left.collect(),
+            leftovers: leftovers.collect(),
         }
     }
-}
 
-impl Held {
-    /// A look may fall into a moment in which something is open.
+    /// A snapshot may come at a moment when something is open.
     fn is_no_more_than(&self, before: &Self) -> bool {
         let descriptors = self.descriptors.min(before.descriptors);
-        let so_many = Self {
+        let bound = Self {
             descriptors,
             ..before.clone()
         };
-        *self == so_many
+        *self == bound
     }
 }
 
@@ -107,7 +104,7 @@ fn sessions(count: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_grows_in_a_worker_over_many_sessions() {
     let mut world = World::calm().await.unwrap();
-    // Their files stay for days otherwise, and then go.
+    // By default, the files of sessions stay for days.
     let config = "[workspace]\nkeep_files_days = 0\n";
     std::fs::write(world.dir().join(".ralph.toml"), config).unwrap();
     world.coordinator().await.unwrap();
@@ -122,22 +119,22 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
         let outcome = world.ended(run).await.unwrap();
         assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
     };
-    run("some", SOME).await;
-    // Workspaces go, and reports are settled, after the run's end.
-    let settled = |held: &Held| {
-        // By name: what was listed may be gone when it is looked at.
+    run("warm-up", WARM_UP).await;
+    // Workspaces are removed and reports are settled after the run's end.
+    let settled = |resources: &Resources| {
+        // By name: a listed file may be gone before anybody can read it.
         let work = |entry: &String| {
             let report = entry.contains("/spool/") && entry.ends_with(".json");
             let folders = ["/live/", "/workspaces/", "/records/", "/transcripts/"];
             report || folders.iter().any(|folder| entry.contains(folder))
         };
-        held.children.is_empty() && held.left.is_empty() && !held.entries.iter().any(work)
+        resources.children.is_empty() && resources.leftovers.is_empty() && !resources.entries.iter().any(work)
     };
-    let before = until("the end of what a run leaves", async || {
-        let held = Held::look(worker.pid(), &data);
-        match settled(&held) {
-            true => Ok(held),
-            false => Err(format!("{held:?}")),
+    let before = until("the removal of the run's files", async || {
+        let resources = Resources::of(worker.pid(), &data);
+        match settled(&resources) {
+            true => Ok(resources),
+            false => Err(format!("{resources:?}")),
         }
     })
     .await;
@@ -145,7 +142,7 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
 
     run("many", MANY).await;
     until("no more than after a few tasks", async || {
-        let after = Held::look(worker.pid(), &data);
+        let after = Resources::of(worker.pid(), &data);
         match after.is_no_more_than(&before) {
             true => Ok(()),
             false => Err(format!("{after:?}\n{before:?}")),

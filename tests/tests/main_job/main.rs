@@ -1,4 +1,5 @@
-//! The main job from end to end: real servers, real git, real agents' processes; and everything that may go wrong with it.
+//! The main job from end to end: real servers, real git, real agent processes, and everything that can go
+//! wrong.
 #![allow(clippy::unwrap_used)]
 
 mod faults;

@@ -1,4 +1,4 @@
-//! Features of one repository that end together, and are merged into their base with its gate.
+//! Features of one repository that end at the same time and merge into their base through its gate.
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
@@ -6,7 +6,7 @@ use ralph_shared::ids::{FeatureId, RunId};
 use ralph_shared::wire::MergeHow;
 use ralph_tests::harness::{FeatureOptions, Repository, WorkerOptions, World};
 
-/// It passes on each feature, and not on the first two together.
+/// Passes on each feature alone, and fails on the first two together.
 const GATE: &str = "sleep 0.5; ! (test -f a.txt && test -f b.txt)";
 
 async fn submit(world: &World, repository: &Repository, name: &str) -> (FeatureId, RunId) {
@@ -30,7 +30,7 @@ async fn submit(world: &World, repository: &Repository, name: &str) -> (FeatureI
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn features_that_end_together_do_not_break_their_base_and_what_a_person_pushes_in_between_is_taken_in()
+async fn merges_at_once_do_not_break_the_base_and_keep_a_persons_push()
 {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
@@ -45,17 +45,17 @@ async fn features_that_end_together_do_not_break_their_base_and_what_a_person_pu
     let merged = "select count(*) > 0 from tasks where role = 'git' and state in ('done', 'needs_review') and $1::uuid is not null";
     world.until(merged, features[0].0.0).await.unwrap();
     let (pushing, pushed) = (repository.clone(), "person.txt");
-    // A merge may come between its look and its push.
+    // A merge may come between the person's fetch and push.
     let push = move || (0..50).find_map(|_| pushing.commit("main", pushed, "p\n").ok());
     tokio::task::spawn_blocking(push)
         .await
         .unwrap()
-        .expect("it was pushed");
+        .expect("a successful push");
     let mut outcomes = Vec::new();
     for (_, run) in &features {
         outcomes.push(world.ended(*run).await.unwrap());
     }
-    // Of the two that don't go together the one that came first is in.
+    // Of the two features that break the gate together, only the first one is merged.
     let merges: Vec<(String, String, Option<String>)> = sqlx::query_as(
         "select f.name, t.state::text, x.reason
          from dispatches d join tasks t on t.id = d.task_id join features f on f.id = t.feature_id

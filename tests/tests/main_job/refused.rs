@@ -1,4 +1,4 @@
-//! A server whose rules refuse what attempts push.
+//! A git server whose rules refuse the pushes of attempts.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,7 +8,7 @@ use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 use super::scene::{ONE, Scene};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_rule_refuses_does_not_stay_with_its_worker_for_ever() {
+async fn refused_work_leaves_its_worker_after_a_later_push() {
     let mut world = World::calm().await.unwrap();
     let config = "[workspace]\nkeep_files_days = 0\n";
     std::fs::write(world.dir().join(".ralph.toml"), config).unwrap();
@@ -40,9 +40,9 @@ async fn what_a_rule_refuses_does_not_stay_with_its_worker_for_ever() {
     };
     assert!(folders() > 0, "{}", worker.output());
 
-    // A push that goes well has the others tried again.
+    // A successful push makes the worker try the refused ones again.
     Scene::submit(&world, "taken", ONE).await.completes().await;
-    until("the end of what was refused", async || match folders() {
+    until("the removal of the refused work", async || match folders() {
         0 => Ok(()),
         n => Err(format!("{n} folders\n{}", worker.output())),
     })

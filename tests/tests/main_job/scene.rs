@@ -1,4 +1,4 @@
-//! What the fault tests have in common: features that can live in one world without touching each other.
+//! Common parts of the fault tests: features that share one world and do not affect each other.
 
 use std::path::PathBuf;
 
@@ -60,14 +60,14 @@ pub struct Scene<'a> {
     pub tasks: Vec<TaskId>,
 }
 
-/// A folder of its own for a scene.
+/// Creates a folder for a scene.
 pub fn folder(world: &World, name: &str) -> PathBuf {
     let dir = world.dir().join(format!("scene-{name}"));
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }
 
-/// A point's name as a pool's.
+/// A fault point's name as a pool name.
 pub fn label(point: &str) -> String {
     point.replace(['.', '_'], "-")
 }
@@ -78,7 +78,7 @@ impl<'a> Scene<'a> {
         Self::submit_with(world, name, graph, FeatureOptions::default()).await
     }
 
-    /// The same with options, whose pool doesn't count.
+    /// Like [`Self::submit`], with options; their pool is ignored.
     pub async fn submit_with(world: &'a World, name: &str, graph: &str, options: FeatureOptions) -> Self {
         let dir = folder(world, name);
         let make = move || Repository::create(&dir, &[("README", "hello\n")]);
@@ -86,7 +86,7 @@ impl<'a> Scene<'a> {
         Self::start(world, name, graph, options, Some(repository)).await
     }
 
-    /// The same without a repository.
+    /// Like [`Self::submit_with`], without a repository.
     pub async fn scratch(world: &'a World, name: &str, graph: &str, options: FeatureOptions) -> Self {
         Self::start(world, name, graph, options, None).await
     }
@@ -112,33 +112,32 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The head of the feature's branch.
     pub fn head(&self) -> String {
         let repository = self.repository.as_ref().unwrap();
         repository.head(&format!("ralph/{}", self.name)).unwrap()
     }
 
-    /// Waits for the run's end, which has to be Complete, and checks everything that must hold then.
+    /// Waits for a complete run and checks everything that must hold then.
     pub async fn completes(&self) {
         self.ends(RunOutcome::Complete).await;
-        self.holds().await;
+        self.check().await;
     }
 
-    /// Waits for the run's end.
+    /// Waits for the run's end with this outcome.
     pub async fn ends(&self, expected: RunOutcome) {
         let outcome = self.world.ended(self.run).await.unwrap();
         assert_eq!(outcome, expected, "{}: {}", self.name, self.world.tell().await);
     }
 
     /// Checks everything that must hold of a complete feature.
-    pub async fn holds(&self) {
+    pub async fn check(&self) {
         let branch = format!("ralph/{}", self.name);
         let landed = self.repository.as_ref().map(|r| (r, branch.as_str()));
         let checked = self.world.check_complete(self.feature, landed).await;
         checked.unwrap_or_else(|error| panic!("{}: {error:#}", self.name));
     }
 
-    /// Waits until a query about the feature says true.
+    /// Waits until a query about the feature gives true.
     pub async fn until(&self, query: &'static str) {
         self.world.until(query, self.feature.0).await.unwrap();
     }
@@ -165,15 +164,15 @@ impl<'a> Scene<'a> {
     }
 
     /// Waits until a fault kills `process`; fails when the run ends before.
-    pub async fn is_killed(&self, process: &mut Spawned) {
+    pub async fn wait_for_kill(&self, process: &mut Spawned) {
         tokio::select! {
             killed = process.killed_by_fault() => killed.unwrap(),
             never = self.ends_without_the_fault() => never,
         }
     }
 
-    /// Waits until a fault kills any of several, and lets go of that one.
-    pub async fn any_is_killed(&self, processes: &mut Vec<Spawned>) {
+    /// Waits until a fault kills one of the processes, and drops that one.
+    pub async fn wait_for_any_kill(&self, processes: &mut Vec<Spawned>) {
         let killed = tokio::select! {
             (killed, index, _) = select_all(processes.iter_mut().map(|p| Box::pin(p.killed_by_fault()))) => {
                 killed.unwrap();
@@ -184,8 +183,8 @@ impl<'a> Scene<'a> {
         drop(processes.remove(killed));
     }
 
-    /// Waits until a fault halts any of several; gives its index.
-    pub async fn any_is_stopped(&self, processes: &mut [Spawned]) -> usize {
+    /// Waits until a fault halts one of the processes; gives its index.
+    pub async fn wait_for_any_halt(&self, processes: &mut [Spawned]) -> usize {
         tokio::select! {
             (stopped, index, _) = select_all(processes.iter_mut().map(|p| Box::pin(p.stopped_by_fault()))) => {
                 stopped.unwrap();

@@ -1,4 +1,4 @@
-//! `serve` and `up` on servers that are shared, of another release, or not there.
+//! `serve` and `up` on servers that are shared, of another release, or unavailable.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ralph_coordinator::store;
 use ralph_tests::harness::{Spawned, WorkerOptions, World, binary, until};
 use tokio_util::sync::CancellationToken;
 
-/// The coordinator's program on the servers of this world.
+/// A command of the coordinator that uses this world's servers.
 fn command(world: &World, args: &[&str]) -> Command {
     let mut command = Command::new(binary("ralph-coordinator"));
     command
@@ -21,17 +21,17 @@ fn command(world: &World, args: &[&str]) -> Command {
     command
 }
 
-/// What it says before it ends by itself.
-async fn refuses(world: &World, name: &str, mut command: Command) -> String {
+/// Output of a command that must fail by itself.
+async fn failing_output(world: &World, name: &str, mut command: Command) -> String {
     let mut process = Spawned::start(&mut command, &world.dir().join(name)).unwrap();
     let status = process.wait().await;
-    let said = process.output();
-    assert!(!status.success(), "{said}");
-    said
+    let text = process.output();
+    assert!(!status.success(), "{text}");
+    text
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_of_a_later_release_is_left_to_it() {
+async fn a_database_of_a_later_release_is_refused() {
     let world = World::calm().await.unwrap();
     sqlx::query(
         "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
@@ -46,17 +46,17 @@ async fn a_database_of_a_later_release_is_left_to_it() {
         ("migrate", &["migrate"]),
         ("up", &["up", "--workers", "0"]),
     ] {
-        let said = refuses(&world, name, command(&world, args)).await;
+        let text = failing_output(&world, name, command(&world, args)).await;
         assert!(
-            said.contains("made by another release") && said.contains("step 9000") && said.contains("--data"),
-            "{name}: {said}"
+            text.contains("made by another release") && text.contains("step 9000") && text.contains("--data"),
+            "{name}: {text}"
         );
     }
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_refuses_ends_the_start_with_what_to_do() {
+async fn a_refusal_by_a_server_ends_the_start_and_names_the_variable() {
     let world = World::calm().await.unwrap();
     let at = ralph_shared::broker::addresses(&world.nats_url(Role::Coordinator).unwrap());
     let database = world.postgres.as_ref().unwrap().url();
@@ -88,21 +88,21 @@ async fn a_server_that_refuses_ends_the_start_with_what_to_do() {
     ] {
         let mut serve = command(&world, &["serve"]);
         serve.env(variable, value);
-        let said = refuses(&world, name, serve).await;
+        let text = failing_output(&world, name, serve).await;
         assert!(
-            said.contains(&expected) && said.contains(variable),
-            "{name}: {said}"
+            text.contains(&expected) && text.contains(variable),
+            "{name}: {text}"
         );
         assert!(
-            !said.contains("somebody:wrong") && !said.contains("not-"),
-            "{said}"
+            !text.contains("somebody:wrong") && !text.contains("not-"),
+            "{text}"
         );
     }
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_that_are_away_are_waited_for_until_they_come_or_it_is_told_to_stop() {
+async fn serve_waits_for_missing_servers_until_they_come_or_it_stops() {
     let world = World::calm().await.unwrap();
     let free = || {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -116,12 +116,12 @@ async fn servers_that_are_away_are_waited_for_until_they_come_or_it_is_told_to_s
         .env("RALPH_HEALTH_LISTEN", health.to_string())
         .env("DATABASE_URL", format!("postgres://ralph@{database_front}/ralph"));
     let mut stopped = Spawned::start(&mut serve, &world.dir().join("stopped")).unwrap();
-    until("it says what it waits for", async || {
-        let said = stopped.output();
+    until("the reason of the wait", async || {
+        let text = stopped.output();
         let waits = format!(
             "waiting for Postgres: Postgres at {database_front} can't be reached: connection refused"
         );
-        said.contains(&waits).then_some(()).ok_or(said)
+        text.contains(&waits).then_some(()).ok_or(text)
     })
     .await;
     ralph_shared::tls::install();
@@ -131,8 +131,8 @@ async fn servers_that_are_away_are_waited_for_until_they_come_or_it_is_told_to_s
         (answer.status().as_u16(), answer.text().await.unwrap())
     };
     assert_eq!(get("/healthz").await.0, 200);
-    let (status, said) = get("/readyz").await;
-    assert!(status == 503 && said.contains("it waits for Postgres"), "{said}");
+    let (status, text) = get("/readyz").await;
+    assert!(status == 503 && text.contains("it waits for Postgres"), "{text}");
     stopped.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(stopped.wait().await.success(), "{}", stopped.output());
 
@@ -142,11 +142,11 @@ async fn servers_that_are_away_are_waited_for_until_they_come_or_it_is_told_to_s
         .env("RALPH_HEALTH_LISTEN", health.to_string())
         .env("NATS_URL", url.replace(&nats, &broker_front.to_string()));
     let comes = Spawned::start(&mut serve, &world.dir().join("comes")).unwrap();
-    until("it waits for the broker", async || {
-        let said = comes.output();
-        said.contains(&format!("waiting for NATS at {broker_front}"))
+    until("the wait for the broker", async || {
+        let text = comes.output();
+        text.contains(&format!("waiting for NATS at {broker_front}"))
             .then_some(())
-            .ok_or(said)
+            .ok_or(text)
     })
     .await;
     let listener = tokio::net::TcpListener::bind(broker_front).await.unwrap();
@@ -163,7 +163,7 @@ async fn servers_that_are_away_are_waited_for_until_they_come_or_it_is_told_to_s
     world.stop().await;
 }
 
-/// What the API and the other loops hold takes nothing from heartbeats.
+/// Heartbeats have connections that the API and the other loops can't take.
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_are_answered_while_all_other_connections_are_taken() {
     let world = World::start().await.unwrap();
@@ -192,7 +192,7 @@ async fn heartbeats_are_answered_while_all_other_connections_are_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_of_two_coordinators_on_the_same_servers_both_stand() {
+async fn tokens_of_two_coordinators_on_the_same_servers_both_work() {
     let world = World::calm().await.unwrap();
     let serve = |name: &str| {
         let file = world.dir().join(format!("{name}.token"));
@@ -202,8 +202,8 @@ async fn tokens_of_two_coordinators_on_the_same_servers_both_stand() {
         Spawned::start(&mut command, &world.dir().join(format!("{name}.log"))).unwrap()
     };
     let _both = [serve("one"), serve("two")];
-    let stand =
+    let valid =
         "select count(*) = 2 from api_tokens where id <> $1 and role = 'admin' and revoked_at is null";
-    world.until(stand, uuid::Uuid::nil()).await.unwrap();
+    world.until(valid, uuid::Uuid::nil()).await.unwrap();
     world.stop().await;
 }

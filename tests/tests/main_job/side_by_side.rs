@@ -10,7 +10,7 @@ use super::scene::{ONE, Scene, folder};
 const LAYERS: usize = 5;
 const WIDTH: usize = 20;
 
-/// Every task waits for two of the layer before.
+/// Every task waits for two tasks of the layer before.
 fn layers() -> String {
     let mut graph = String::new();
     for layer in 0..LAYERS {
@@ -25,8 +25,8 @@ fn layers() -> String {
     graph
 }
 
-/// Waits until a coordinator has committed a claim, where a fault halts it, and lets it go on.
-async fn has_served(coordinator: &mut Spawned) {
+/// Waits until a fault halts a coordinator after it committed a claim, and resumes the coordinator.
+async fn served_a_claim(coordinator: &mut Spawned) {
     coordinator.stopped_by_fault().await.unwrap();
     coordinator.signal(Signal::SIGCONT);
 }
@@ -54,7 +54,7 @@ async fn two_coordinators_and_four_workers_do_a_hundred_tasks_once_each() {
         ..FeatureOptions::default()
     };
     let scene = Scene::scratch(&world, "layers", &layers(), options).await;
-    let both = async { tokio::join!(has_served(&mut one), has_served(&mut other)) };
+    let both = async { tokio::join!(served_a_claim(&mut one), served_a_claim(&mut other)) };
     tokio::select! {
         _ = both => {}
         () = scene.completes() => panic!("a coordinator served no claim of {}", LAYERS * WIDTH),

@@ -1,10 +1,9 @@
-//! A large feature on a real git server with a login, while its workers are killed and halted at random points: in the end
-//! everything landed once and nothing is lost. A short form in every run; the long one is `make soak`.
+//! A large feature on a real git server with a login, while its workers are killed and halted at random
+//! points. In the end everything landed once and nothing is lost. The short form always runs; the long one is
+//! `make soak`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,21 +22,23 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
+use crate::faults::git_server::with_login;
+
 /// Tasks that append to one file, and others with a file of their own.
 const COLLIDING: usize = 10;
 const APART: usize = 20;
 const WORKERS: u32 = 8;
-/// Somebody must be stuck by then.
+/// After this time, the feature counts as stuck.
 const STUCK: Duration = Duration::from_secs(15 * 60);
 
-/// Keeps what both sides of a conflict added, and drops what they began with.
+/// Resolves a conflict: keeps what both sides added, and drops their base.
 const UNION: &str = r"awk '/^\|\|\|\|\|\|\| /{base=1;next} /^=======$/{base=0;next} /^(<<<<<<<|>>>>>>>) /{next} !base' \
     shared.txt > .union; cat .union > shared.txt; rm .union";
 
-/// Refuses what a conflict left over, and anything else now and then.
+/// Refuses conflict markers, and other work now and then.
 const GATE: &str = "! grep -q '^<<<<<<<' shared.txt && test $(od -An -N1 -tu1 /dev/urandom) -ge 12";
 
-/// A feature whose attempts land in trains, with and without batches by turns.
+/// A feature whose attempts land in trains: in batches for an even seed, one by one for an odd one.
 fn options(seed: u64) -> FeatureOptions {
     let options = FeatureOptions::default();
     FeatureOptions {
@@ -79,20 +80,20 @@ fn graph() -> String {
     graph
 }
 
-/// One life after the other of one worker; each is killed or halted at a random point, until there were enough.
-async fn worker_lives(world: &World, n: u32, seed: u64, left: &AtomicU32, env: &BTreeMap<String, String>) {
+/// Runs one worker again and again. Each run is killed or halted at a random point, until no faults remain.
+async fn worker_lives(world: &World, n: u32, seed: u64, remaining: &AtomicU32, env: &BTreeMap<String, String>) {
     let mut random = StdRng::seed_from_u64(seed ^ u64::from(n) << 32);
     let points: Vec<&str> = POINTS.iter().chain(DISPATCH_POINTS).copied().collect();
     for life in 0.. {
         let mut options = WorkerOptions::named(&format!("w{n}")).pool("soak");
         options.env.extend(env.clone());
-        let wanted = left.load(Ordering::SeqCst) > 0;
+        let wanted = remaining.load(Ordering::SeqCst) > 0;
         let halts = random.random_bool(0.2);
         if wanted {
             let mut some = || *points.choose(&mut random).unwrap();
             let fault = match halts {
                 true => format!("{}:stop", some()),
-                // Whichever comes first: near the feature's end few points are passed.
+                // The first of the two counts: near the feature's end few points are passed.
                 false => format!("{}:kill,{}:kill", some(), some()),
             };
             let once = world.dir().join(format!("once-{n}-{life}"));
@@ -105,25 +106,25 @@ async fn worker_lives(world: &World, n: u32, seed: u64, left: &AtomicU32, env: &
         }
         if halts {
             process.stopped_by_fault().await.unwrap();
-            take_one(left);
+            take_one(remaining);
             // Long enough for its lease to end.
             tokio::time::sleep(world.settings.lease * 2).await;
             process.signal(Signal::SIGCONT);
-            // What wakes goes on with what it had, and then leaves in order.
+            // The worker continues after it wakes, and then drains.
             process.signal(Signal::SIGTERM);
             process.wait().await;
         } else {
             process.killed_by_fault().await.unwrap();
-            take_one(left);
+            take_one(remaining);
         }
     }
 }
 
-fn take_one(left: &AtomicU32) {
-    let _ = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+fn take_one(remaining: &AtomicU32) {
+    let _ = remaining.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
 }
 
-/// Waits for the feature's end; what is left for a person is tried again.
+/// Waits for the feature's end and retries tasks that need a person; gives the number of retries.
 async fn completes(world: &World, feature: FeatureId, mut run: RunId, settings: FeatureOptions) -> usize {
     let began = Instant::now();
     let mut asked = 0;
@@ -160,20 +161,6 @@ async fn completes(world: &World, feature: FeatureId, mut run: RunId, settings: 
     }
 }
 
-/// Makes git ask nobody for the login of the server.
-fn credentials(dir: &Path) -> BTreeMap<String, String> {
-    let helper = dir.join("helper");
-    std::fs::write(&helper, "#!/bin/sh\necho username=ann; echo password=s3cret\n").unwrap();
-    std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let config = dir.join("gitconfig");
-    std::fs::write(
-        &config,
-        format!("[credential]\n\thelper = {}\n", helper.display()),
-    )
-    .unwrap();
-    BTreeMap::from([("GIT_CONFIG_GLOBAL".to_owned(), config.display().to_string())])
-}
-
 async fn soak(seed: u64, faults: u32) {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
@@ -182,17 +169,17 @@ async fn soak(seed: u64, faults: u32) {
         .await
         .unwrap();
     let repository = repository.served_at(server.url("origin.git"));
-    let env = credentials(world.dir());
+    let env = with_login(world.dir()).env;
     let options = options(seed);
     let submitted = world.submit("soak", Some(&repository), &graph(), &options).await;
     let (feature, run, ids) = submitted.unwrap();
-    let left = AtomicU32::new(faults);
-    let lives = join_all((0..WORKERS).map(|n| worker_lives(&world, n, seed, &left, &env)));
+    let remaining = AtomicU32::new(faults);
+    let lives = join_all((0..WORKERS).map(|n| worker_lives(&world, n, seed, &remaining, &env)));
     let asked = tokio::select! {
         _ = lives => unreachable!("workers live until the feature is complete"),
         asked = completes(&world, feature, run, options) => asked,
     };
-    let missed = left.into_inner();
+    let missed = remaining.into_inner();
     let checks: i64 =
         sqlx::query_scalar("select count(*) from dispatches where feature_id = $1 and kind = 'check'")
             .bind(feature.0)
@@ -203,7 +190,7 @@ async fn soak(seed: u64, faults: u32) {
         "seed {seed}: {} kills and stalls, {checks} checks, {asked} tasks tried again by a person",
         faults - missed
     );
-    assert_eq!(missed, 0, "the feature was complete before all of them");
+    assert_eq!(missed, 0, "the feature was complete before all faults");
     assert!(checks > 0, "nothing was checked ahead of its turn");
 
     let branch = "ralph/soak";

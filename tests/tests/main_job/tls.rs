@@ -1,4 +1,4 @@
-//! Servers that take nothing but TLS, or want another login than a password in the address.
+//! Servers that accept only TLS, or need another login than a password in the address.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use super::tls_servers::{CERTAIN, LOGIN, TlsPostgres, files, nats};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_sslmode_does_at_a_postgres_that_takes_only_tls_what_libpq_does() {
+async fn each_sslmode_behaves_as_in_libpq_at_a_tls_only_postgres() {
     let world = World::calm().await.unwrap();
     let (own, other) = (world.dir().join("own"), world.dir().join("other"));
     files(&Authority::new().unwrap(), &own, &["localhost", CERTAIN]);
@@ -63,7 +63,7 @@ async fn each_sslmode_does_at_a_postgres_that_takes_only_tls_what_libpq_does() {
         let found = Server::find(&url).await;
         match (found, refusal) {
             (Ok(_), None) => {}
-            (Err(error), Some(said)) => assert!(error.to_string().contains(said), "{query}: {error}"),
+            (Err(error), Some(text)) => assert!(error.to_string().contains(text), "{query}: {error}"),
             (found, refusal) => panic!("{host} {query}: {found:?}, but expected {refusal:?}"),
         }
     }
@@ -89,7 +89,7 @@ async fn each_sslmode_does_at_a_postgres_that_takes_only_tls_what_libpq_does() {
     world.stop().await;
 }
 
-/// With the environment of whoever starts a program by hand, but for the world's servers.
+/// A program with the environment of a start by hand, without the world's servers.
 fn program(world: &World, name: &str, args: &[&str]) -> Command {
     let mut command = bound(&binary(name));
     command
@@ -101,7 +101,7 @@ fn program(world: &World, name: &str, args: &[&str]) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn coordinator_and_worker_work_over_tls_alone_with_secrets_from_files() {
+async fn everything_works_over_tls_only_with_secrets_from_files() {
     let world = World::calm().await.unwrap();
     let dir = world.dir();
     let own = dir.join("own");
@@ -142,7 +142,7 @@ async fn coordinator_and_worker_work_over_tls_alone_with_secrets_from_files() {
         .envs(certificate.clone())
         .env("DATABASE_URL_FILE", at("database-url"));
     let coordinator = Spawned::start(&mut serve, &dir.join("serve.log")).unwrap();
-    until("the coordinator serves", async || {
+    until("a serving coordinator", async || {
         coordinator.output().contains("serving")
     })
     .await;
@@ -165,7 +165,7 @@ async fn coordinator_and_worker_work_over_tls_alone_with_secrets_from_files() {
     let mut without = program(&world, "ralph-worker", &run);
     without.envs(common.clone());
     let mut without = Spawned::start(&mut without, &dir.join("without.log")).unwrap();
-    until("the worker says what it lacks", async || {
+    until("the worker's error", async || {
         without.output().contains("CertificateRequired")
     })
     .await;
@@ -175,7 +175,7 @@ async fn coordinator_and_worker_work_over_tls_alone_with_secrets_from_files() {
     let worker = Spawned::start(&mut with, &dir.join("with.log")).unwrap();
     let verified = format!("{url}&sslrootcert={}", at("ca.pem"));
     let db = store::connect(&verified, 1).await.unwrap();
-    until("the worker is welcome", async || {
+    until("the worker's hello", async || {
         let query = "select count(*) = 1 from workers where name = 'over-tls'";
         let there: bool = sqlx::query_scalar(query).fetch_one(&db).await.unwrap();
         there.then_some(()).ok_or_else(|| worker.output())
@@ -186,7 +186,7 @@ async fn coordinator_and_worker_work_over_tls_alone_with_secrets_from_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_reach_a_coordinator_over_https_with_a_certificate_of_a_private_authority() {
+async fn commands_reach_a_coordinator_over_https_with_a_private_ca() {
     let world = World::calm().await.unwrap();
     let dir = world.dir();
     let authority = Authority::new().unwrap();
@@ -197,9 +197,9 @@ async fn commands_reach_a_coordinator_over_https_with_a_certificate_of_a_private
         .env("DATABASE_URL", world.postgres.as_ref().unwrap().url())
         .env("NATS_URL", world.nats_url(Role::Coordinator).unwrap());
     let coordinator = Spawned::start(&mut serve, &dir.join("serve.log")).unwrap();
-    let plain = until("the coordinator serves", async || {
-        let said = coordinator.output();
-        let (_, rest) = said.split_once("serving address=")?;
+    let plain = until("a serving coordinator", async || {
+        let text = coordinator.output();
+        let (_, rest) = text.split_once("serving address=")?;
         rest.split_whitespace().next()?.parse().ok()
     })
     .await;
@@ -219,10 +219,10 @@ async fn commands_reach_a_coordinator_over_https_with_a_certificate_of_a_private
         command.output().unwrap()
     };
     let (stranger, friend) = tokio::task::block_in_place(|| (list(false), list(true)));
-    let said = String::from_utf8_lossy(&stranger.stderr);
+    let text = String::from_utf8_lossy(&stranger.stderr);
     assert!(
-        !stranger.status.success() && said.contains("certificate"),
-        "{said}"
+        !stranger.status.success() && text.contains("certificate"),
+        "{text}"
     );
     assert!(
         friend.status.success(),
@@ -233,10 +233,9 @@ async fn commands_reach_a_coordinator_over_https_with_a_certificate_of_a_private
     world.stop().await;
 }
 
-/// What a program is started with besides.
 type Variables = &'static [(&'static str, &'static str)];
 
-/// A token of NATS, signed by `by`.
+/// A JWT for `of` at NATS, signed by `by`.
 fn signed(by: &KeyPair, of: &KeyPair, nats: Value) -> String {
     let claims = json!({
         "jti": "1", "iat": 1_700_000_000, "iss": by.public_key(), "sub": of.public_key(), "name": "test", "nats": nats,
@@ -252,7 +251,7 @@ fn signed(by: &KeyPair, of: &KeyPair, nats: Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_of_login_opens_the_broker_that_wants_it_and_no_other() {
+async fn every_kind_of_login_opens_only_the_broker_that_needs_it() {
     let world = World::calm().await.unwrap();
     let dir = world.dir();
     let user = KeyPair::new_user();
@@ -261,7 +260,7 @@ async fn every_kind_of_login_opens_the_broker_that_wants_it_and_no_other() {
         KeyPair::new_account(),
         KeyPair::new_user(),
     ];
-    // Where there are operators, JetStream wants an account of the server's own.
+    // With operators, JetStream needs a system account.
     let system = KeyPair::new_account();
     let mut unlimited = json!({
         "type": "account", "version": 2,
@@ -327,11 +326,11 @@ async fn every_kind_of_login_opens_the_broker_that_wants_it_and_no_other() {
     };
     for (at, (name, ..)) in kinds.iter().enumerate() {
         for (with, (_, _, login)) in kinds.iter().enumerate() {
-            let said = doctor(servers[at].1, login);
+            let text = doctor(servers[at].1, login);
             assert_eq!(
-                said.contains("with JetStream, named by NATS_URL"),
+                text.contains("with JetStream, named by NATS_URL"),
                 at == with,
-                "{name}, {login:?}: {said}"
+                "{name}, {login:?}: {text}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! A Postgres and a nats-server that take nothing but TLS, with certificates of an authority that nobody knows unless told.
+//! A Postgres and a nats-server that accept only TLS, with certificates of a private authority.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -11,12 +11,12 @@ use ralph_coordinator::store::Server;
 use ralph_git_server::Authority;
 use ralph_tests::harness::{Spawned, bound, until};
 
-/// The superuser, who logs in with this password.
+/// Superuser and password.
 pub const LOGIN: &str = "ralph:secret";
-/// Who logs in with a certificate of that name.
+/// User who logs in with a certificate of this name.
 pub const CERTAIN: &str = "certain";
 
-/// Files of an authority in a folder: `ca.pem`, and a certificate and a key for each name.
+/// Writes files of an authority into a folder: `ca.pem`, and a certificate and a key for each name.
 pub fn files(authority: &Authority, folder: &Path, names: &[&str]) {
     fs::create_dir_all(folder).unwrap();
     fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
@@ -27,15 +27,16 @@ pub fn files(authority: &Authority, folder: &Path, names: &[&str]) {
     }
 }
 
-/// Runs until it is dropped.
+/// A Postgres that runs until it is dropped.
 pub struct TlsPostgres {
     _process: Spawned,
-    /// Its port of 127.0.0.1; its certificate is that of `localhost`.
+    /// Port on 127.0.0.1. The certificate is for `localhost`.
     pub port: u16,
 }
 
 impl TlsPostgres {
-    /// Over the network it takes TLS alone; `None` where no Postgres here was built with TLS. `folder` has to be one that every user may enter; `certificates` has those of `localhost`.
+    /// Accepts only TLS over the network; `None` if no Postgres here was built with TLS. Every user must be
+    /// able to enter `folder`; `certificates` has the files of `localhost`.
     pub async fn start(folder: &Path, certificates: &Path) -> Option<Self> {
         let server = with_tls()?;
         let data = folder.join("tls-postgres");
@@ -48,9 +49,9 @@ impl TlsPostgres {
         ] {
             fs::copy(certificates.join(from), folder.join(to)).unwrap();
         }
-        give(&data);
-        give(&folder.join("password"));
-        give(&folder.join("server.key"));
+        give_to_postgres(&data);
+        give_to_postgres(&folder.join("password"));
+        give_to_postgres(&folder.join("server.key"));
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         fs::set_permissions(folder.join("server.key"), private).unwrap();
         let made = as_plain_user(&server.bin.join("initdb"))
@@ -86,7 +87,7 @@ impl TlsPostgres {
         }
         let mut process = Spawned::start(&mut command, &folder.join("tls-postgres.log")).unwrap();
         let url = format!("postgres://{LOGIN}@localhost:{port}/postgres?sslmode=require");
-        until("the Postgres with TLS takes connections", async || {
+        until("connections to the Postgres with TLS", async || {
             let status = process.try_wait();
             assert!(status.is_none(), "it ended, {status:?}: {}", process.output());
             Server::find(&url).await
@@ -99,7 +100,7 @@ impl TlsPostgres {
     }
 }
 
-/// The one that was built with TLS.
+/// A Postgres that was built with TLS.
 fn with_tls() -> Option<PostgresServer> {
     let without = b"SSL is not supported by this build";
     let has = |server: &PostgresServer| {
@@ -108,12 +109,12 @@ fn with_tls() -> Option<PostgresServer> {
     };
     let found = SearchPaths::from_env().postgres().unwrap().into_iter().find(has);
     if found.is_none() {
-        eprintln!("left out: no Postgres here was built with TLS; `apt-get install postgresql` brings one");
+        eprintln!("skipped: no Postgres here was built with TLS; `apt-get install postgresql` brings one");
     }
     found
 }
 
-fn give(path: &Path) {
+fn give_to_postgres(path: &Path) {
     if geteuid().is_root() {
         let user = User::from_name("postgres").unwrap().unwrap();
         chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
@@ -135,7 +136,7 @@ fn as_plain_user(program: &Path) -> Command {
     command
 }
 
-/// Starts a nats-server with JetStream and these further settings, and gives its port of 127.0.0.1.
+/// Starts a nats-server with JetStream and these further settings; gives its port on 127.0.0.1.
 pub async fn nats(folder: &Path, name: &str, settings: &str) -> (Spawned, u16) {
     let config: PathBuf = folder.join(format!("{name}.conf"));
     let store = folder.join(format!("{name}-store"));
@@ -148,12 +149,12 @@ pub async fn nats(folder: &Path, name: &str, settings: &str) -> (Spawned, u16) {
     let mut command = bound(&server.program);
     command.arg("-c").arg(&config);
     let mut process = Spawned::start(&mut command, &folder.join(format!("{name}.log"))).unwrap();
-    let port = until("nats-server listens", async || {
+    let port = until("a listening nats-server", async || {
         let status = process.try_wait();
         assert!(status.is_none(), "it ended, {status:?}: {}", process.output());
-        let said = process.output();
-        let (_, rest) = said.split_once("Listening for client connections on 127.0.0.1:")?;
-        said.contains("Server is ready").then_some(())?;
+        let output = process.output();
+        let (_, rest) = output.split_once("Listening for client connections on 127.0.0.1:")?;
+        output.contains("Server is ready").then_some(())?;
         rest.split_whitespace().next()?.parse::<u16>().ok()
     })
     .await;

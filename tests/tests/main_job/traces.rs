@@ -1,4 +1,4 @@
-//! What became of attempts is told to a collector of traces.
+//! Attempts are exported to a collector of traces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -21,32 +21,32 @@ use ralph_tests::harness::{FeatureOptions, Repository, Stub, WorkerOptions, Worl
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Somebody who collects traces, and refuses the first.
+/// A collector of traces that refuses the first request.
 struct Collector {
     address: String,
-    taken: Arc<Mutex<Taken>>,
+    received: Arc<Mutex<Received>>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Received {
     refused: bool,
     services: BTreeSet<String>,
     spans: Vec<Span>,
 }
 
-async fn take(State(taken): State<Arc<Mutex<Taken>>>, body: Bytes) -> StatusCode {
-    let mut taken = taken.lock().unwrap();
-    if !std::mem::replace(&mut taken.refused, true) {
+async fn receive(State(received): State<Arc<Mutex<Received>>>, body: Bytes) -> StatusCode {
+    let mut received = received.lock().unwrap();
+    if !std::mem::replace(&mut received.refused, true) {
         return StatusCode::SERVICE_UNAVAILABLE;
     }
     let request = ExportTraceServiceRequest::decode(body).unwrap();
     for of_resource in request.resource_spans {
         let about = of_resource.resource.unwrap().attributes;
         let service = about.iter().find(|one| one.key == "service.name").unwrap();
-        taken.services.insert(text(service.value.as_ref()));
+        received.services.insert(text(service.value.as_ref()));
         let spans = of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
-        taken.spans.extend(spans);
+        received.spans.extend(spans);
     }
     StatusCode::OK
 }
@@ -73,18 +73,18 @@ impl Collector {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let taken = Arc::new(Mutex::new(Taken::default()));
+        let received = Arc::new(Mutex::new(Received::default()));
         let app = Router::new()
-            .route("/v1/traces", post(take))
-            .with_state(taken.clone());
+            .route("/v1/traces", post(receive))
+            .with_state(received.clone());
         Self {
             address,
-            taken,
+            received,
             server: tokio::spawn(async move { axum::serve(listener, app).await }),
         }
     }
 
-    /// A world whose coordinators tell it.
+    /// A world whose coordinators export to this collector.
     async fn world(&self) -> World {
         let mut world = World::start_with(Settings {
             tracer: Some(Tracer::new(&self.address).unwrap()),
@@ -99,13 +99,13 @@ impl Collector {
         world
     }
 
-    /// All spans, once one of that name is there.
+    /// Waits for a span of this name; gives all spans.
     async fn spans_with(&self, name: &str) -> Vec<Span> {
         until("a span", async || {
-            let taken = self.taken.lock().unwrap();
-            let names: Vec<_> = taken.spans.iter().map(|span| span.name.clone()).collect();
+            let received = self.received.lock().unwrap();
+            let names: Vec<_> = received.spans.iter().map(|span| span.name.clone()).collect();
             match names.iter().any(|one| one == name) {
-                true => Ok(taken.spans.clone()),
+                true => Ok(received.spans.clone()),
                 false => Err(names.join("\n")),
             }
         })
@@ -117,7 +117,7 @@ impl Collector {
     }
 }
 
-/// The trees of one trace: each span's name under that of its parent.
+/// Spans of one trace as `PARENT > NAME`.
 fn tree(spans: &[Span], trace: &[u8]) -> BTreeSet<String> {
     let of_trace: Vec<&Span> = spans.iter().filter(|span| span.trace_id == trace).collect();
     let names: BTreeMap<&[u8], &str> = of_trace
@@ -144,7 +144,7 @@ const GRAPH: &str = r#"
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn attempts_and_their_run_are_told_from_their_beginning_to_their_landing() {
+async fn a_run_and_its_attempts_are_traced_from_start_to_landing() {
     let collector = Collector::start().await;
     let world = collector.world().await;
     let repository = Repository::create(world.dir(), &[("README", "hello\n")]).unwrap();
@@ -199,14 +199,14 @@ async fn attempts_and_their_run_are_told_from_their_beginning_to_their_landing()
         Some("1200")
     );
     assert_eq!(attribute(session, "ralph.outcome").as_deref(), Some("done"));
-    // The agent was told where its own spans belong.
+    // The agent got the session's span as the parent of its own spans.
     let parent = repository.file("ralph/soup", "parent.txt").unwrap();
     assert_eq!(
         parent,
         format!("00-{}-{}-01", hex(&attempt(2)), hex(&session.span_id))
     );
 
-    // What failed says so, and why; the run's trace names the attempt's.
+    // A failed attempt shows its error; the run's trace links to the attempt's trace.
     let failed = spans
         .iter()
         .find(|span| span.trace_id == attempt(1) && span.name == "work pot")
@@ -227,12 +227,12 @@ async fn attempts_and_their_run_are_told_from_their_beginning_to_their_landing()
     for span in &spans {
         assert!(
             !format!("{span:?}").contains("it is too heavy"),
-            "what an agent said is not told: {span:?}"
+            "agent output must not be exported: {span:?}"
         );
         assert!(span.start_time_unix_nano <= span.end_time_unix_nano, "{span:?}");
     }
     assert_eq!(
-        collector.taken.lock().unwrap().services,
+        collector.received.lock().unwrap().services,
         BTreeSet::from(["ralph".to_owned()])
     );
     drop(worker);
@@ -241,7 +241,7 @@ async fn attempts_and_their_run_are_told_from_their_beginning_to_their_landing()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_lost_is_told_as_well() {
+async fn a_lost_attempt_is_traced_too() {
     let collector = Collector::start().await;
     let world = collector.world().await;
     let stub = Stub::hello(&world, "kettle").await.unwrap();
@@ -252,7 +252,7 @@ async fn what_was_lost_is_told_as_well() {
     let graph = "- key: boil\n  title: Boil\n  description: \"@done\"\n";
     world.submit("tea", None, graph, &options).await.unwrap();
     let assigned = stub.claim().await.unwrap();
-    // It is never heard of again.
+    // The stub sends nothing more.
     let spans = collector.spans_with("work boil").await;
     let lost = spans.iter().find(|span| span.name == "work boil").unwrap();
     assert_eq!(attribute(lost, "ralph.outcome").as_deref(), Some("lost"));
@@ -265,7 +265,7 @@ async fn what_was_lost_is_told_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_collector_refused_is_told_again_as_it_was_read() {
+async fn refused_spans_are_sent_again_without_a_second_read() {
     let collector = Collector::start().await;
     let world = collector.world().await;
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
@@ -280,8 +280,8 @@ async fn what_a_collector_refused_is_told_again_as_it_was_read() {
         "{}",
         world.tell().await
     );
-    until("the first try", async || collector.taken.lock().unwrap().refused).await;
-    // Whoever read it again would find nothing.
+    until("the first try", async || collector.received.lock().unwrap().refused).await;
+    // A second read would find nothing.
     let deleted = edit::delete_feature(&world.db, feature).await.unwrap();
     assert_eq!(deleted, CommandOutcome::Done(1));
     let spans = collector.spans_with("work boil").await;

@@ -13,12 +13,12 @@ use super::faults::git_server::with_login;
 use super::scene::Scene;
 use super::trains::{checks, gated, tasks};
 
-/// How long a gate may take here that hangs.
+/// Time limit of a gate that hangs.
 const TIMEOUT_MS: u64 = 3_000;
 
-/// Where the gates of all cars with the file of the second task do harm: that one leaves, told this, and the others
-/// land.
-async fn leaves(world: &World, worker: WorkerOptions, harm: &str, told: &[&str]) {
+/// Runs a gate that does `harm` once the second task's file exists: that task leaves the train with these
+/// words as its reason, and the others land.
+async fn check_car_leaves(world: &World, worker: WorkerOptions, harm: &str, expected: &[&str]) {
     let name = worker.name.clone();
     let _worker = world.worker(&worker.pool(&name)).unwrap();
     let mut options = FeatureOptions {
@@ -46,7 +46,7 @@ async fn leaves(world: &World, worker: WorkerOptions, harm: &str, told: &[&str])
     };
     assert_eq!(key, "t1");
     assert!(reason.len() < 64 << 10, "{} bytes", reason.len());
-    assert!(told.iter().all(|words| reason.contains(words)), "{reason}");
+    assert!(expected.iter().all(|words| reason.contains(words)), "{reason}");
     let landed = scene
         .repository
         .as_ref()
@@ -59,8 +59,8 @@ async fn leaves(world: &World, worker: WorkerOptions, harm: &str, told: &[&str])
 async fn a_car_whose_gate_hangs_is_ended_and_leaves() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
-    let told = &["was ended after 3 s"];
-    leaves(&world, WorkerOptions::named("hangs").slots(4), "sleep 3600", told).await;
+    let expected = &["was ended after 3 s"];
+    check_car_leaves(&world, WorkerOptions::named("hangs").slots(4), "sleep 3600", expected).await;
     world.check_processes().await.unwrap();
     world.stop().await;
 }
@@ -70,7 +70,7 @@ async fn a_car_whose_gate_floods_its_output_leaves_with_the_end_of_it() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let harm = "yes flooded | head -c 20000000; echo the end; exit 1";
-    leaves(
+    check_car_leaves(
         &world,
         WorkerOptions::named("floods").slots(4),
         harm,
@@ -91,7 +91,7 @@ async fn a_car_whose_gate_writes_a_file_that_is_too_large_leaves() {
     )
     .unwrap();
     let harm = "dd if=/dev/zero of=large bs=1M count=4";
-    leaves(
+    check_car_leaves(
         &world,
         WorkerOptions::named("large").slots(4),
         harm,
@@ -104,7 +104,7 @@ async fn a_car_whose_gate_writes_a_file_that_is_too_large_leaves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_car_whose_gate_fills_the_disk_is_ended_and_leaves() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("only root makes a disk for a test: nothing to try");
+        eprintln!("skipped: only root can create a disk for a test");
         return;
     }
     let mut world = World::calm().await.unwrap();
@@ -115,9 +115,9 @@ async fn a_car_whose_gate_fills_the_disk_is_ended_and_leaves() {
         disk_mib: Some(256),
         ..WorkerOptions::named("fills").slots(3)
     };
-    // It would hold the disk for longer than a test may take.
+    // The gate would keep the disk full for longer than a test may take.
     let harm = "cat /dev/zero > full; sleep 3600";
-    leaves(&world, worker, harm, &["filled the worker's disk"]).await;
+    check_car_leaves(&world, worker, harm, &["filled the worker's disk"]).await;
     world.check_processes().await.unwrap();
     world.stop().await;
 }
@@ -128,7 +128,7 @@ async fn a_car_whose_gate_kills_its_worker_leaves_and_the_others_land() {
     world.coordinator().await.unwrap();
     let name = "killer";
     let pid = world.dir().join("pid");
-    // A sandboxed gate reaches no worker.
+    // A sandboxed gate can't reach its worker.
     let options = WorkerOptions {
         env: [("RALPH_SANDBOX".to_owned(), "none".to_owned())].into(),
         ..WorkerOptions::named(name).slots(3).pool(name)
@@ -157,7 +157,7 @@ async fn a_car_whose_gate_kills_its_worker_leaves_and_the_others_land() {
     world.stop().await;
 }
 
-/// Cars whose gates wait for a file, three of them at once.
+/// Submits tasks whose gates wait for a file, and waits until three cars are under way.
 async fn three_under_way<'a>(world: &'a World, name: &str) -> Scene<'a> {
     let scene = Scene::submit_with(world, name, &tasks(4), waiting(world, name)).await;
     scene.until(THREE).await;
@@ -196,7 +196,7 @@ async fn a_broker_killed_with_three_cars_under_way_costs_time_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_git_server_that_goes_away_with_three_cars_under_way_costs_no_attempt() {
+async fn a_git_server_lost_with_three_cars_under_way_costs_no_attempt() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let repository = Repository::create(world.dir(), &[("README", "hello\n")]).unwrap();

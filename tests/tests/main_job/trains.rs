@@ -1,4 +1,5 @@
-//! Several attempts on their way onto one branch, while workers and coordinators die, people push, and gates fail.
+//! Several attempts on their way onto one branch, while workers and coordinators die, people push, and
+//! gates fail.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -71,7 +72,7 @@ async fn killed_at(world: &World, point: &str, nth: u32) {
     let one = world.worker(&options(2)).unwrap();
     let scene = Scene::submit_with(world, &name, &tasks(3), gated("sleep 1", Landing::Each)).await;
     let mut both = vec![one, other];
-    scene.any_is_killed(&mut both).await;
+    scene.wait_for_any_kill(&mut both).await;
     scene.completes().await;
 }
 
@@ -79,7 +80,7 @@ async fn killed_at(world: &World, point: &str, nth: u32) {
 async fn a_worker_killed_with_three_cars_under_way_loses_none() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
-    // The second passage is a check's as often as not.
+    // The second passage belongs to a check about half of the time.
     let points = POINTS.iter().filter(|point| point.starts_with("integrate."));
     for point in points {
         let nth = if matches!(*point, "integrate.after_rebase" | "integrate.after_gate") {
@@ -103,7 +104,7 @@ async fn a_coordinator_killed_with_three_cars_under_way_loses_none() {
     ] {
         let world = World::start().await.unwrap();
         let name = label(point);
-        // Three works report before the first check does.
+        // Three work sessions report before the first check.
         let nth = if point.starts_with("report") { 4 } else { 1 };
         let fault = Fault::new(
             &format!("{point}:kill:{nth}"),
@@ -114,7 +115,7 @@ async fn a_coordinator_killed_with_three_cars_under_way_loses_none() {
             .worker(&WorkerOptions::named(&name).slots(3).pool(&name))
             .unwrap();
         let scene = Scene::submit_with(&world, &name, &tasks(3), gated("sleep 1", Landing::Each)).await;
-        scene.is_killed(&mut first).await;
+        scene.wait_for_kill(&mut first).await;
         let _second = world.coordinator_process("d", None).unwrap();
         scene.completes().await;
         world.stop().await;
@@ -122,7 +123,7 @@ async fn a_coordinator_killed_with_three_cars_under_way_loses_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_pushes_in_between_is_built_on() {
+async fn cars_build_on_a_commit_that_a_person_pushes_meanwhile() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let name = "pushed";
@@ -134,11 +135,11 @@ async fn what_a_person_pushes_in_between_is_built_on() {
         .until("select count(*) > 0 from integrations where feature_id = $1 and state = 'merged'")
         .await;
     let repository = scene.repository.clone().unwrap();
-    // A landing may come between its look and its push.
+    // A landing may come between the person's fetch and push.
     let pushed = tokio::task::spawn_blocking(move || {
         (0..50).find_map(|_| repository.commit("ralph/pushed", "person.txt", "p\n").ok())
     });
-    let pushed = pushed.await.unwrap().expect("it was pushed");
+    let pushed = pushed.await.unwrap().expect("a successful push");
     scene.ends(RunOutcome::Complete).await;
     let repository = scene.repository.as_ref().unwrap();
     let landed = repository.landed("ralph/pushed").unwrap();
@@ -150,7 +151,7 @@ async fn what_a_person_pushes_in_between_is_built_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_pass_alone_and_fail_together_one_lands() {
+async fn one_of_two_tasks_that_pass_alone_and_fail_together_lands() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let name = "together";
@@ -176,7 +177,7 @@ async fn of_two_that_pass_alone_and_fail_together_one_lands() {
         "{states:?}"
     );
     assert!(states.contains(&"needs_review".to_owned()), "{states:?}");
-    // The one that came first is the one that landed.
+    // The task that was queued first has landed.
     let (first, last): (uuid::Uuid, uuid::Uuid) = sqlx::query_as(
         "select (array_agg(i.task_id order by i.queued_at) filter (where i.state = 'merged' and x.key in ('t0', 't1')))[1],
                 (array_agg(i.task_id order by i.queued_at) filter (where x.key in ('t0', 't1')))[1]
@@ -190,9 +191,9 @@ async fn of_two_that_pass_alone_and_fail_together_one_lands() {
     world.stop().await;
 }
 
-/// Branch protection, or whatever else has a say there.
+/// The server refuses one push, as branch protection does.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_refuses_the_third_of_five_gets_the_others_and_a_person_is_asked() {
+async fn a_server_that_refuses_one_push_gets_the_other_four_landings() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let name = "refused";
@@ -233,7 +234,7 @@ async fn a_server_that_refuses_the_third_of_five_gets_the_others_and_a_person_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn features_side_by_side_have_trains_of_their_own() {
+async fn features_side_by_side_have_separate_trains() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let run = async |name: &'static str, landing| {

@@ -1,25 +1,26 @@
-//! A claim that finds nothing waits for a moment with its coordinator, and is handed what becomes ready meanwhile.
+//! A claim that finds nothing waits at its coordinator for a moment, and gets a task that becomes ready
+//! meanwhile.
 
 use ralph_shared::wire::{Assignment, ClaimAnswer};
 use ralph_tests::harness::{FeatureOptions, Stub, World, until};
 
 use super::scene::{ONE, Scene};
 
-/// What a claim gets that waited before `meanwhile`.
-async fn handed(world: &World, stub: &Stub, meanwhile: impl AsyncFnOnce()) -> Assignment {
-    let acted = async {
+/// The assignment of a claim that waits while `meanwhile` happens.
+async fn assigned_while(world: &World, stub: &Stub, meanwhile: impl AsyncFnOnce()) -> Assignment {
+    let act = async {
         until("a claim to wait", async || world.has_waiting_claims()).await;
         meanwhile().await;
     };
-    let (answer, ()) = tokio::join!(stub.claim_patiently(), acted);
+    let (answer, ()) = tokio::join!(stub.claim_patiently(), act);
     match answer.unwrap() {
         ClaimAnswer::Assigned { assignment } => *assignment,
-        other => panic!("a claim that waited was not handed what became ready: {other:?}"),
+        other => panic!("a waiting claim did not get the ready task: {other:?}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_report_frees_goes_to_a_waiting_claim_without_a_ticket() {
+async fn a_task_freed_by_a_report_goes_directly_to_a_waiting_claim() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let stub = Stub::hello(&world, "free").await.unwrap();
@@ -27,9 +28,9 @@ async fn what_a_report_frees_goes_to_a_waiting_claim_without_a_ticket() {
     let scene = Scene::scratch(&world, "free", two, FeatureOptions::default()).await;
     let first = stub.claim().await.unwrap();
     let report = stub.done(&first);
-    let second = handed(&world, &stub, async || stub.publish(&report).await.unwrap()).await;
+    let second = assigned_while(&world, &stub, async || stub.publish(&report).await.unwrap()).await;
     assert_eq!(second.task, scene.tasks[1]);
-    // Nobody took the first one's.
+    // No worker took the first task's ticket.
     let tickets = world.bus.waiting_tickets().await.unwrap();
     assert_eq!(tickets.by_pool.get("free"), Some(&1));
     stub.publish(&stub.done(&second)).await.unwrap();
@@ -38,7 +39,7 @@ async fn what_a_report_frees_goes_to_a_waiting_claim_without_a_ticket() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_finds_room_goes_to_a_waiting_claim_without_a_ticket() {
+async fn a_task_that_gets_room_goes_directly_to_a_waiting_claim() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let stub = Stub::hello(&world, "room").await.unwrap();
@@ -51,7 +52,7 @@ async fn what_finds_room_goes_to_a_waiting_claim_without_a_ticket() {
     let first = stub.claim().await.unwrap();
     let report = stub.done(&first);
     // Both have their tickets from the start, so none is issued now.
-    let second = handed(&world, &stub, async || stub.publish(&report).await.unwrap()).await;
+    let second = assigned_while(&world, &stub, async || stub.publish(&report).await.unwrap()).await;
     assert_ne!(second.task, first.task);
     let tickets = world.bus.waiting_tickets().await.unwrap();
     assert_eq!(tickets.by_pool.get("room"), Some(&2));
@@ -61,20 +62,20 @@ async fn what_finds_room_goes_to_a_waiting_claim_without_a_ticket() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiting_claim_hears_of_what_others_made_ready() {
+async fn a_waiting_claim_gets_a_task_that_was_submitted_elsewhere() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let stub = Stub::hello(&world, "heard").await.unwrap();
-    // Submitted elsewhere than where the claim waits.
+    // Submitted elsewhere, not through the coordinator where the claim waits.
     let submitted = async || {
         Scene::scratch(&world, "heard", ONE, FeatureOptions::default()).await;
     };
-    handed(&world, &stub, submitted).await;
+    assigned_while(&world, &stub, submitted).await;
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_waits_no_longer_than_its_coordinator_serves() {
+async fn a_waiting_claim_ends_when_its_coordinator_stops() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let stub = Stub::hello(&world, "left").await.unwrap();

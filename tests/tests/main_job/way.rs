@@ -1,4 +1,4 @@
-//! The way of a task when nothing goes wrong, and when attempts do.
+//! Tasks on their way to the feature's branch, with one failed attempt.
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_tests::harness::{FeatureOptions, Repository, WorkerOptions, World};

@@ -1,4 +1,4 @@
-//! A folder to work in, and the worker's program beside this test's.
+//! A folder to work in, and the worker's program.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -8,13 +8,12 @@ use tempfile::TempDir;
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
 
-/// A folder with a configuration.
 pub struct Bench {
     folder: TempDir,
 }
 
 impl Bench {
-    /// With this `.ralph.toml`; `{agent}` is the scripted agent's path.
+    /// Creates the folder with this `.ralph.toml`; `{agent}` becomes the scripted agent's path.
     pub fn new(configuration: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let text = configuration.replace("{agent}", AGENT);
@@ -26,7 +25,7 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// `ralph-worker` with these arguments, in the folder, which is its `HOME` as well.
+    /// `ralph-worker` with these arguments, in the folder, which is also its `HOME`.
     pub fn worker(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary("ralph-worker"));
         command
@@ -34,7 +33,7 @@ impl Bench {
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
             .env_remove("XDG_STATE_HOME")
-            // Set by rustup for whoever runs the tests.
+            // rustup sets it for the tests.
             .env_remove("CARGO_HOME")
             .env_remove("NATS_URL");
         command

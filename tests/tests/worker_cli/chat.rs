@@ -52,7 +52,7 @@ fn prompts_from_a_pipe_are_answered_turn_after_turn() {
 }
 
 #[test]
-fn a_failed_turn_is_said_and_the_session_goes_on() {
+fn a_failed_turn_is_shown_and_the_session_continues() {
     let bench = Bench::new(CONFIGURATION);
     let input = prompt(&["@error -32603 it broke"]) + &prompt(&["@say better"]);
     let (status, shown) = piped(&bench, &[], &input);
@@ -64,7 +64,7 @@ fn a_failed_turn_is_said_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_session_that_may_only_read_writes_nothing() {
+fn a_read_only_session_writes_nothing() {
     let bench = Bench::new(CONFIGURATION);
     let input = prompt(&["@run touch a", "@say over"]);
     let (_, shown) = piped(&bench, &["--read-only"], &input);
@@ -73,7 +73,7 @@ fn a_session_that_may_only_read_writes_nothing() {
 }
 
 #[test]
-fn a_folder_above_a_data_folder_is_refused_with_what_to_do() {
+fn a_folder_above_a_data_folder_is_refused_with_advice() {
     let bench = Bench::new(CONFIGURATION);
     let data = bench.path("project/.ralph");
     std::fs::create_dir_all(data.join("secrets")).unwrap();
@@ -90,7 +90,7 @@ fn a_folder_above_a_data_folder_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn an_agent_that_cannot_start_is_told_with_what_helps() {
+fn an_agent_that_cannot_start_gives_an_error_with_advice() {
     let bench = Bench::new(CONFIGURATION);
     let (status, shown) = piped(&bench, &["--name", "gone"], "hello\n");
     assert_eq!(status.code(), Some(1));
@@ -104,7 +104,7 @@ fn an_agent_that_cannot_start_is_told_with_what_helps() {
 }
 
 #[test]
-fn the_command_that_goes_on_with_a_session_does() {
+fn the_shown_command_resumes_the_session() {
     let bench = Bench::new("");
     let named = "[agents.keeper]\ncommand = \"{agent} --keep-sessions\"\n".replace("{agent}", AGENT);
     std::fs::write(bench.path("other.toml"), named).unwrap();
@@ -129,7 +129,7 @@ fn the_command_that_goes_on_with_a_session_does() {
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && shown.contains("\ntwo\n"), "{shown}");
     assert!(!shown.contains("can't be resumed"), "{shown}");
-    // Whose folder is gone afterwards is told nothing.
+    // With `--once` the folder is deleted afterwards, so no command is shown.
     let (_, shown) = piped(
         &bench,
         &[&flags[..], &["--once"]].concat(),
@@ -139,7 +139,7 @@ fn the_command_that_goes_on_with_a_session_does() {
 }
 
 #[test]
-fn an_earlier_session_that_the_agent_cannot_resume_is_said() {
+fn a_session_that_the_agent_cannot_resume_is_reported() {
     let bench = Bench::new(CONFIGURATION);
     let (status, shown) = piped(
         &bench,
@@ -155,7 +155,7 @@ fn an_earlier_session_that_the_agent_cannot_resume_is_said() {
 }
 
 #[test]
-fn a_chat_that_is_told_to_stop_takes_its_agent_along() {
+fn a_terminated_chat_stops_its_agent() {
     let bench = Bench::new(CONFIGURATION);
     let mut child = chat(&bench, &[])
         .stdin(Stdio::piped())
@@ -175,7 +175,7 @@ fn a_chat_that_is_told_to_stop_takes_its_agent_along() {
 }
 
 #[test]
-fn the_third_ctrl_c_takes_the_agent_along() {
+fn the_third_ctrl_c_stops_the_agent() {
     let bench = Bench::new(CONFIGURATION);
     let mut child = chat(&bench, &[])
         .stdin(Stdio::piped())
@@ -198,11 +198,11 @@ fn the_third_ctrl_c_takes_the_agent_along() {
     }
     let status = child.wait().unwrap();
     let agent = std::fs::read_to_string(bench.path("project/pid")).unwrap();
-    let left = std::path::Path::new("/proc").join(agent.trim()).exists();
-    if left {
+    let is_running = std::path::Path::new("/proc").join(agent.trim()).exists();
+    if is_running {
         let _ = kill(Pid::from_raw(agent.trim().parse().unwrap()), Signal::SIGKILL);
     }
-    assert!(!left);
+    assert!(!is_running);
     assert_eq!(status.code(), Some(130));
 }
 
@@ -210,8 +210,8 @@ fn at_terminal(bench: &Bench) -> Terminal {
     Terminal::open(&chat(bench, &[]))
 }
 
-/// Types a prompt. Between two lines the terminal is not the editor's: what is typed then is echoed
-/// twice, so each line waits for its editor.
+/// Types a prompt. Between two lines the editor doesn't own the terminal, and input would be echoed twice. So
+/// each line waits for the editor.
 fn enter(terminal: &mut Terminal, prompt: &str) {
     let mut lines = prompt.lines().peekable();
     while let Some(line) = lines.next() {

@@ -1,5 +1,3 @@
-//! `ralph-worker doctor`.
-
 use std::os::unix::fs::PermissionsExt as _;
 
 use nix::sys::signal::{Signal, kill};
@@ -24,7 +22,7 @@ fn found<'a>(list: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_machine_that_can_work_is_said_to() {
+fn doctor_confirms_a_machine_that_can_work() {
     let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
     let (code, findings) = examined(&bench, &[]);
     assert_eq!(
@@ -34,11 +32,11 @@ fn a_machine_that_can_work_is_said_to() {
     );
     assert_eq!(findings["schema"], "ralph/v1/worker_findings");
     let agent = found(&findings["agents"], "default");
-    let said = &agent["introduction"];
-    assert_eq!(said["name"], "ralph-scripted-agent");
-    assert_eq!(said["protocol_version"], 1);
+    let introduction = &agent["introduction"];
+    assert_eq!(introduction["name"], "ralph-scripted-agent");
+    assert_eq!(introduction["protocol_version"], 1);
     assert!(
-        !said["session"]["models"].as_array().unwrap().is_empty(),
+        !introduction["session"]["models"].as_array().unwrap().is_empty(),
         "{agent}"
     );
     assert!(
@@ -60,7 +58,7 @@ fn a_machine_that_can_work_is_said_to() {
 }
 
 #[test]
-fn each_agent_is_told_apart_with_what_to_do() {
+fn each_agents_problem_is_reported_with_advice() {
     let bench = Bench::new(
         "[agent]\ncommand = \"{agent}\"\n\
          [agents.gone]\ncommand = \"no-such-agent --acp\"\n\
@@ -88,7 +86,7 @@ fn each_agent_is_told_apart_with_what_to_do() {
 }
 
 #[test]
-fn an_agent_by_its_presets_name_is_started_logged_in_or_told_how() {
+fn agents_of_presets_are_checked_for_program_and_login() {
     let bench = Bench::new(
         "[agent]\nenv = { PATH = \"{bin}\" }\n[agents.gemini]\nenv = { PATH = \"{bin}\" }\n\
          [agents.judge]\npreset = \"codex\"\nenv = { PATH = \"/usr/bin:/bin\" }\n",
@@ -101,7 +99,7 @@ fn an_agent_by_its_presets_name_is_started_logged_in_or_told_how() {
     std::fs::create_dir(&bin).unwrap();
     for name in ["claude-agent-acp", "gemini"] {
         let path = bin.join(name);
-        // Arguments of the preset's are none of the scripted agent's.
+        // The scripted agent does not know the preset's arguments.
         std::fs::write(&path, format!("#!/bin/sh\nexec {AGENT}\n")).unwrap();
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -163,7 +161,7 @@ fn a_secret_in_an_agents_last_words_is_not_shown() {
 }
 
 #[test]
-fn a_broker_that_is_not_there_is_missing() {
+fn an_unreachable_broker_is_reported_without_its_password() {
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()
@@ -178,7 +176,7 @@ fn a_broker_that_is_not_there_is_missing() {
 }
 
 #[test]
-fn a_doctor_that_is_told_to_stop_takes_the_agent_along() {
+fn a_terminated_doctor_stops_its_agent() {
     let bench = Bench::new("[agent]\ncommand = \"sh -c 'echo $$ > $STARTED; exec sleep 600'\"\n");
     let started = bench.path("started");
     mkfifo(&started, Mode::S_IRWXU).unwrap();
@@ -194,10 +192,10 @@ fn a_doctor_that_is_told_to_stop_takes_the_agent_along() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_used_is_named() {
+fn an_unusable_configuration_gives_an_error_of_one_line() {
     let bench = Bench::new("[agent]\ncommand = \"agent 'x\"\n");
     let mut doctor = bench.worker(&["doctor"]);
-    // Nobody is told where in the program it came up.
+    // The error shows no backtrace.
     let output = doctor.env("RUST_BACKTRACE", "1").output().unwrap();
     let words = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -209,7 +207,7 @@ fn a_configuration_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn a_policy_for_the_network_is_told_and_one_that_nothing_enforces_stops_the_worker() {
+fn a_network_policy_is_shown_and_needs_a_sandbox() {
     let configuration = "[agent]\ncommand = \"{agent}\"\n[workspace]\nsandbox_network = \"none\"\n";
     let bench = Bench::new(configuration);
     let (code, findings) = examined(&bench, &[]);
@@ -239,7 +237,7 @@ fn a_policy_for_the_network_is_told_and_one_that_nothing_enforces_stops_the_work
 }
 
 #[test]
-fn a_signature_that_nobody_can_give_is_found_before_work_waits_for_it() {
+fn doctor_finds_commit_signing_that_fails() {
     let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
     let config = bench.path("gitconfig");
     let examined = |program: &str| -> Value {

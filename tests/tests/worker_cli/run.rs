@@ -1,4 +1,4 @@
-//! `ralph-worker run`, where it can't begin.
+//! `ralph-worker run` when it can't begin.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use super::bench::Bench;
 
 #[test]
-fn a_broker_that_is_away_is_named_without_its_login() {
+fn an_unreachable_broker_is_named_without_its_login() {
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()
@@ -21,26 +21,26 @@ fn a_broker_that_is_away_is_named_without_its_login() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = String::new();
+    let mut stderr = String::new();
     let mut lines = BufReader::new(worker.stderr.take().unwrap()).lines();
     for line in lines.by_ref() {
-        said.push_str(&line.unwrap());
-        said.push('\n');
-        if said.contains("not welcomed yet") {
+        stderr.push_str(&line.unwrap());
+        stderr.push('\n');
+        if stderr.contains("not welcomed yet") {
             break;
         }
     }
     assert!(
-        said.contains(&format!("NATS at 127.0.0.1:{port} can't be reached")),
-        "{said}"
+        stderr.contains(&format!("NATS at 127.0.0.1:{port} can't be reached")),
+        "{stderr}"
     );
-    assert!(!said.contains("hidden") && !said.contains("somebody"), "{said}");
+    assert!(!stderr.contains("hidden") && !stderr.contains("somebody"), "{stderr}");
     kill(Pid::from_raw(worker.id().cast_signed()), Signal::SIGTERM).unwrap();
     assert!(worker.wait().unwrap().success());
 }
 
 #[test]
-fn a_folder_that_is_not_there_stops_the_worker() {
+fn a_missing_folder_stops_the_worker() {
     let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
     let refused = bench.output(&["run", "--sandbox", "none", "--dir", "/no/such/folder"]);
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();

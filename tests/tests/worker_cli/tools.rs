@@ -1,4 +1,4 @@
-//! What the user has works in the sandbox, and stays the user's.
+//! The user's tools work in the sandbox, and sessions can't change them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::bench::Bench;
 
-/// `doctor` with a repository of one file, and these commands as its gate. Gives its exit code, and the part about the gate.
+/// Runs `doctor` with a small repository and these commands as its gate; gives the exit code and the finding
+/// about the gate.
 fn tried(bench: &Bench, gate: &[&str]) -> (Option<i32>, Value) {
     let place = bench.path("repository");
     if !place.exists() {
@@ -40,7 +41,7 @@ fn program(path: &Path, text: &str) {
 }
 
 #[test]
-fn a_gate_is_tried_and_shown_with_its_output_and_what_to_do() {
+fn doctor_tries_a_gate_and_shows_its_output_with_advice() {
     let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
     let (code, part) = tried(&bench, &["cat README", "test -d .git"]);
     assert_eq!((code, &part["status"]), (Some(0), &"ok".into()), "{part}");
@@ -100,7 +101,7 @@ fn setup_and_gate_see_one_environment() {
 }
 
 #[test]
-fn who_tries_to_poison_downloads_changes_neither_the_users_nor_the_next_ones() {
+fn poisoned_downloads_reach_neither_the_user_nor_the_next_session() {
     let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
     let files = [
         ".cargo/registry/cache/host/a-1.crate",
@@ -123,7 +124,7 @@ fn who_tries_to_poison_downloads_changes_neither_the_users_nor_the_next_ones() {
     let theirs = files
         .map(|file| format!("test \"$(cat $HOME/{file})\" = good"))
         .join(" && ");
-    // Of the user's: neither by a link, nor by the folder that it leads to, nor by its real place.
+    // The user's files can't be changed through a link, through the linked folder, or by their real path.
     let user = bench.path(".");
     let user = user.display();
     let written = files.map(|file| {
@@ -133,9 +134,8 @@ fn who_tries_to_poison_downloads_changes_neither_the_users_nor_the_next_ones() {
     let secrets = format!(
         "grep -q registry= $HOME/.npmrc && ! grep -r hidden $HOME && ! cat {user}/.npmrc && ! cat {user}/.cargo/credentials.toml"
     );
-    // What is the session's own may be spoilt, and is gone with it.
-    let own = files.map(|file| format!("rm -rf $HOME/{file} && echo evil > $HOME/{file}"));
-    let own = own[0].clone();
+    // The session may change its own copy, which is deleted with the session.
+    let own = format!("rm -rf $HOME/{0} && echo evil > $HOME/{0}", files[0]);
     let gate = [&theirs, &written.join(" && "), go, &copied, &secrets, &own];
     for time in ["first", "second"] {
         let (code, part) = tried(&bench, &gate);
@@ -148,11 +148,11 @@ fn who_tries_to_poison_downloads_changes_neither_the_users_nor_the_next_ones() {
     }
 }
 
-/// Asserts that an agent starts by this path below the home.
+/// Asserts that an agent at this path below the home starts.
 fn starts(bench: &Bench, path: &str) {
     let command = format!("{} {}", bench.path(path).display(), super::bench::AGENT);
     let mut doctor = bench.worker(&["doctor", "--agent", &command]);
-    // Of whoever runs the test.
+    // Variables of the person who runs the test.
     for variable in [
         "ASDF_DATA_DIR",
         "MISE_DATA_DIR",
@@ -167,10 +167,10 @@ fn starts(bench: &Bench, path: &str) {
     assert_eq!(output.status.code(), Some(0), "{path}: {page}");
 }
 
-/// Has Python start what is named as the first argument.
+/// Python script that starts the program of its first argument.
 const IN_PYTHON: &str = "import os, sys\nimport beside\nos.execv(sys.argv[1], sys.argv[1:])\n";
 
-/// The same in JavaScript, with a module of the package.
+/// The same in JavaScript, with a module of its package.
 const IN_NODE: &str = "require('./beside');\nconst { spawnSync } = require('child_process');\n\
                        spawnSync(process.argv[2], process.argv.slice(3), { stdio: 'inherit' });\n";
 
@@ -205,7 +205,7 @@ fn agents_in_virtual_environments_start() {
 fn agents_of_npm_and_of_version_managers_start() {
     let bench = Bench::new("[agent]\ncommand = \"x\"\n");
     let script = format!("#!/usr/bin/env node\n{IN_NODE}");
-    // Installed below a prefix, and linked from where it is written.
+    // One package is installed below a prefix, the other one is linked from its sources.
     for package in [".npm-global/lib/node_modules/agent", "src/agent"] {
         program(&bench.path(package).join("cli.js"), &script);
         program(&bench.path(package).join("beside.js"), "");
@@ -229,7 +229,7 @@ fn agents_of_npm_and_of_version_managers_start() {
     .unwrap();
     starts(&bench, ".npm-global/bin/agent");
     starts(&bench, ".npm-global/bin/mine");
-    // What a shim starts lies in its manager's folder.
+    // A shim starts a program in its manager's folder.
     for manager in [".asdf", ".local/share/mise", ".pyenv", ".nvm", ".volta"] {
         let real = bench.path(manager).join("installs/x/bin/agent");
         program(&real, "#!/bin/sh\nexec \"$@\"\n");

@@ -1,4 +1,4 @@
-//! Who did it: the name of the token stands wherever a change is noted.
+//! Every recorded change names the token that asked for it.
 
 use ralph_tests::harness::{World, binary};
 use reqwest::Method;
@@ -9,7 +9,7 @@ use crate::caller::{ADMIN, Api};
 
 const SUBMIT: &str = "submit-token-of-this-test";
 
-/// Does it with this token; it succeeds.
+/// Sends a request with this token; it must succeed.
 async fn done(api: &Api, token: &str, method: Method, path: &str, body: Value) -> Value {
     let path = format!("/api/v1{path}");
     let response = api
@@ -21,7 +21,7 @@ async fn done(api: &Api, token: &str, method: Method, path: &str, body: Value) -
     answer
 }
 
-/// `WHO WHAT` of each entry.
+/// `ACTOR CHANGE` of each entry.
 async fn log(api: &Api, path: &str) -> Vec<String> {
     let (status, page) = api.get(path).await;
     assert_eq!(status, 200, "{page}");
@@ -39,7 +39,7 @@ async fn log(api: &Api, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_change_is_noted_under_the_name_of_the_token_that_asked_for_it() {
+async fn every_change_is_logged_under_the_name_of_its_token() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let tasks = json!({"source": "t", "text": "[{key: a, title: A}, {key: b, title: B}]"});
@@ -243,7 +243,7 @@ async fn every_change_is_noted_under_the_name_of_the_token_that_asked_for_it() {
 }
 
 #[tokio::test]
-async fn what_is_refused_or_only_asked_is_not_noted_and_a_repeated_request_is_noted_once() {
+async fn only_successful_changes_are_logged_and_a_repeat_is_logged_once() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}").await;

@@ -54,7 +54,7 @@ async fn a_request_needs_a_token_with_a_fitting_role() {
         .send(Method::POST, "/api/v1/features", Some(ADMIN), Some(huge))
         .await;
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
-    // What only asks says less.
+    // The bound for queries is lower.
     let long = " ".repeat(8 * 1024 * 1024 + 1);
     let response = api
         .send(Method::POST, "/api/v1/memory/search", read, Some(long))
@@ -67,7 +67,7 @@ async fn a_request_needs_a_token_with_a_fitting_role() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_submission_is_told_and_nothing_is_stored() {
+async fn a_wrong_submission_gets_its_errors_and_stores_nothing() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let refused = async |body: Value, status: u16, words: &str| {
@@ -142,7 +142,7 @@ async fn what_is_wrong_with_a_submission_is_told_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_and_prefixes_find_what_they_begin() {
+async fn lists_are_paged_and_id_prefixes_find_tasks() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     for name in ["one", "two", "three"] {
@@ -192,7 +192,7 @@ async fn lists_come_in_pages_and_prefixes_find_what_they_begin() {
         problem["detail"].as_str().unwrap().ends_with("or FEATURE/KEY"),
         "{problem}"
     );
-    // Every prefix finds the task or, where others begin alike, names them.
+    // Every prefix finds the task or, if it is ambiguous, names the candidates.
     for length in 3..id.len() {
         let (status, found) = api.get(&format!("/tasks/{}", &id[..length])).await;
         match status.as_u16() {
@@ -215,7 +215,7 @@ async fn lists_come_in_pages_and_prefixes_find_what_they_begin() {
 }
 
 #[tokio::test]
-async fn a_task_is_added_to_a_feature_that_runs_unless_it_would_make_a_circle() {
+async fn a_task_joins_a_running_feature_unless_it_makes_a_cycle() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit(
@@ -288,7 +288,7 @@ async fn a_task_is_added_to_a_feature_that_runs_unless_it_would_make_a_circle() 
 }
 
 #[tokio::test]
-async fn a_watcher_sees_the_present_each_change_and_the_end() {
+async fn a_watcher_sees_the_current_state_each_change_and_the_end() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let api = Api::start(&world).await;

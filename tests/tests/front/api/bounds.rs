@@ -1,4 +1,4 @@
-//! What is too much for a row, a clock or a message is refused with what to do, wherever it comes in.
+//! Values too large for a row, a clock or a message are refused, wherever they arrive.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::caller::{ADMIN, Api};
 
 #[tokio::test]
-async fn what_no_graph_may_say_no_edit_and_no_run_may_say_either() {
+async fn edits_and_runs_obey_the_limits_of_task_files() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}\n- {key: b, title: B, after: [a]}")
@@ -47,7 +47,7 @@ async fn what_no_graph_may_say_no_edit_and_no_run_may_say_either() {
 }
 
 #[tokio::test]
-async fn a_date_that_no_clock_can_tell_is_refused() {
+async fn a_date_out_of_range_is_refused() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let line =
@@ -65,7 +65,7 @@ async fn a_date_that_no_clock_can_tell_is_refused() {
 }
 
 #[tokio::test]
-async fn a_large_body_of_another_shape_is_read_once() {
+async fn a_large_body_of_the_wrong_shape_is_read_once() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let numbers = Value::Array(vec![json!(0); 2_000_000]).to_string();
@@ -73,7 +73,7 @@ async fn a_large_body_of_another_shape_is_read_once() {
         .send(Method::POST, "/api/v1/memory/search", Some(ADMIN), Some(numbers))
         .await;
     assert_eq!(response.status().as_u16(), 400);
-    // Whole numbers may have a point where a body is of an ordinary size.
+    // In a body of ordinary size, a whole number may have a decimal point.
     let (status, _) = api
         .post("/tasks", &json!({"title": "T", "run": {"iterations": 5.0}}))
         .await;
@@ -86,27 +86,27 @@ async fn a_large_body_of_another_shape_is_read_once() {
 const BOUND: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn who_sends_half_a_request_or_no_further_one_keeps_no_connection() {
+async fn half_sent_and_idle_connections_are_closed() {
     let world = World::start().await.unwrap();
     let (address, shutdown, server) = serve(&world, Duration::from_millis(200), BOUND).await;
     let half = "GET /healthz HTTP/1.1\r\nHost: a\r\n";
     for (sent, answered) in [(half.to_owned(), false), (format!("{half}\r\n"), true)] {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(sent.as_bytes()).await.unwrap();
-        let mut said = String::new();
-        let closed = stream.read_to_string(&mut said);
+        let mut reply = String::new();
+        let closed = stream.read_to_string(&mut reply);
         tokio::time::timeout(BOUND, closed)
             .await
             .expect("the connection is closed")
             .unwrap();
-        assert_eq!(said.starts_with("HTTP/1.1 200"), answered, "{said}");
+        assert_eq!(reply.starts_with("HTTP/1.1 200"), answered, "{reply}");
     }
     shutdown.cancel();
     server.await.unwrap();
     world.stop().await;
 }
 
-/// The API of this world within these times, until the token is cancelled.
+/// Serves the API with these timeouts until the token is cancelled.
 async fn serve(
     world: &World,
     head: Duration,
@@ -127,13 +127,13 @@ async fn serve(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hundreds_of_half_sent_requests_keep_nobody_out() {
+async fn hundreds_of_half_sent_requests_block_no_other_client() {
     let world = bounded(100).await;
     let (address, shutdown, server) = serve(&world, BOUND, BOUND).await;
     let mut half = Vec::new();
     for _ in 0..300 {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // One that was closed already takes no more.
+        // The server may have closed this connection already.
         let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n").await;
         half.push(stream);
     }
@@ -142,20 +142,20 @@ async fn hundreds_of_half_sent_requests_keep_nobody_out() {
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         .await
         .unwrap();
-    let mut said = String::new();
-    let answered = whole.read_to_string(&mut said);
+    let mut reply = String::new();
+    let answered = whole.read_to_string(&mut reply);
     tokio::time::timeout(BOUND / 3, answered)
         .await
-        .expect("it is answered")
+        .expect("an answer in time")
         .unwrap();
-    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
     shutdown.cancel();
     server.await.unwrap();
     world.stop().await;
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_or_begins_with_blanks_alone_is_refused_in_time() {
+async fn a_missing_or_blank_body_is_refused_in_time() {
     let world = World::start().await.unwrap();
     api::register_token(&world.db, "admin", ADMIN, Role::Admin)
         .await
@@ -173,13 +173,13 @@ async fn a_body_that_does_not_come_or_begins_with_blanks_alone_is_refused_in_tim
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(sent.as_bytes()).await.unwrap();
-        let mut said = String::new();
-        let answered = stream.read_to_string(&mut said);
+        let mut reply = String::new();
+        let answered = stream.read_to_string(&mut reply);
         tokio::time::timeout(BOUND, answered)
             .await
-            .expect("it is answered")
+            .expect("an answer in time")
             .unwrap();
-        assert!(said.starts_with(expected), "{said}");
+        assert!(reply.starts_with(expected), "{reply}");
     }
     shutdown.cancel();
     server.await.unwrap();
@@ -194,19 +194,19 @@ async fn bounded(connections: usize) -> World {
     World::start_with(settings).await.unwrap()
 }
 
-/// Asks, and reads until the connection is closed.
+/// Sends a request and reads until the connection closes.
 async fn closing_answer(mut stream: TcpStream) -> String {
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
         .await
         .unwrap();
-    let mut said = String::new();
-    let closed = stream.read_to_string(&mut said);
+    let mut reply = String::new();
+    let closed = stream.read_to_string(&mut reply);
     tokio::time::timeout(BOUND, closed)
         .await
         .expect("the connection is closed")
         .unwrap();
-    said
+    reply
 }
 
 #[tokio::test]
@@ -215,14 +215,14 @@ async fn connections_beyond_the_bound_wait_for_one_that_ends() {
     let api = Api::start(&world).await;
     let address = api.url.strip_prefix("http://").unwrap();
     let connect = async || TcpStream::connect(address).await.unwrap();
-    // Two that say nothing; the third is not refused.
+    // Two idle connections fill the bound; the third is not refused.
     let idle = (connect().await, connect().await);
     let third = tokio::spawn(closing_answer(connect().await));
     drop(idle.0);
-    // It has the last place, which others may want.
-    let said = third.await.unwrap();
-    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
-    assert!(said.contains("connection: close"), "{said}");
+    // It takes the last place, so the server closes the connection after the answer.
+    let reply = third.await.unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    assert!(reply.contains("connection: close"), "{reply}");
     drop(idle.1);
     api.stop().await;
     world.stop().await;
@@ -253,7 +253,7 @@ async fn streams_leave_room_for_requests() {
     );
     let (status, _) = api.get("/features/f").await;
     assert_eq!(status.as_u16(), 200);
-    // One that ends leaves its place.
+    // A closed stream frees its place.
     drop(streams.pop());
     let again = async {
         while open().await.status().as_u16() != 200 {

@@ -1,4 +1,4 @@
-//! The API as somebody calls it who has nothing but `curl` and the documentation.
+//! The API for callers with only `curl` and the documentation.
 
 use ralph_tests::harness::World;
 use reqwest::Method;
@@ -9,7 +9,7 @@ use crate::stage::Stage;
 
 #[tokio::test]
 async fn a_feature_is_submitted_with_an_address_and_a_list_of_tasks() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let address = stage.repository.path().display().to_string();
     let head = stage.repository.head("main").unwrap();
     let submit = async |name: &str, repo: Value, tasks: Value| {
@@ -30,7 +30,7 @@ async fn a_feature_is_submitted_with_an_address_and_a_list_of_tasks() {
         (&task["title"], &task["description"]),
         (&json!("Say \u{1f600}"), &json!("one\ntwo: \"three\""))
     );
-    // The same as text, and escaped as other programs write JSON.
+    // The tasks as text, and JSON with the escapes of other programs.
     let (status, answer) = submit(
         "text",
         json!({"address": address, "base_ref": "main"}),
@@ -83,11 +83,11 @@ async fn a_feature_is_submitted_with_an_address_and_a_list_of_tasks() {
         assert!(matches!(status.as_u16(), 400 | 422), "{answer}");
         assert!(answer.to_string().contains(words), "{words}: {answer}");
     }
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
-async fn an_error_of_a_body_names_the_field_and_no_type_of_the_program() {
+async fn a_body_error_names_the_field_and_no_rust_type() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let check = async |method: Method, path: &str, body: Value, words: &[&str]| {
@@ -184,7 +184,7 @@ async fn an_error_of_a_body_names_the_field_and_no_type_of_the_program() {
 }
 
 #[tokio::test]
-async fn the_examples_of_the_document_are_what_its_schemas_take() {
+async fn the_examples_of_the_openapi_document_match_its_schemas() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let document: Value = api

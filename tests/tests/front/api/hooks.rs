@@ -1,4 +1,4 @@
-//! Features that begin when others ask, and at times: over HTTP.
+//! Hooks and schedules over HTTP.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ralph_tests::harness::World;
@@ -17,7 +17,7 @@ fn signed(secret: &str, body: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_hook_makes_one_copy_for_each_delivery_that_is_signed() {
+async fn a_hook_makes_one_copy_for_each_signed_delivery() {
     let world = World::calm().await.unwrap();
     let api = Api::start(&world).await;
     let tasks = json!({"source": "t", "text": "- {key: a, title: A}"});
@@ -51,9 +51,9 @@ async fn a_hook_makes_one_copy_for_each_delivery_that_is_signed() {
     let (status, again) = fire("deploy", &good, body.to_vec()).await;
     assert_eq!((status, &again["again"]), (200, &json!(true)));
     assert_eq!(first["feature"], again["feature"]);
-    // What proves nothing is told the same, whether there is such a hook or not.
+    // Without proof, the answer is the same whether the hook exists or not.
     let wrong = signed("other", body);
-    let mut told = Vec::new();
+    let mut refusals = Vec::new();
     for (hook, headers) in [
         ("deploy", vec![("x-hub-signature-256", wrong.as_str())]),
         ("deploy", vec![]),
@@ -62,10 +62,10 @@ async fn a_hook_makes_one_copy_for_each_delivery_that_is_signed() {
     ] {
         let (status, problem) = fire(hook, &headers, body.to_vec()).await;
         assert_eq!(status, 401, "{problem}");
-        told.push(problem["detail"].clone());
+        refusals.push(problem["detail"].clone());
     }
-    told.dedup();
-    assert_eq!(told.len(), 1, "{told:?}");
+    refusals.dedup();
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
     let bearer = format!("Bearer {secret}");
     let bearer = [("authorization", bearer.as_str())];
     assert_eq!(fire("deploy", &bearer, Vec::new()).await.0, 200);

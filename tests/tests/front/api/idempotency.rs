@@ -1,4 +1,4 @@
-//! Requests under a key are done once, however often they come and whatever happens in between.
+//! Requests with an idempotency key are executed once, however often they come.
 
 use futures::future::join_all;
 use ralph_tests::harness::{World, binary};
@@ -34,8 +34,8 @@ async fn count(world: &World, table: &str) -> i64 {
     sqlx::query_scalar(query).fetch_one(&world.db).await.unwrap()
 }
 
-/// How many things of each sort there are.
-async fn stands(world: &World) -> [i64; 4] {
+/// Numbers of tasks, features, knowledge entries and tokens.
+async fn row_counts(world: &World) -> [i64; 4] {
     let mut counts = [0; 4];
     for (n, table) in ["tasks", "features", "knowledge", "api_tokens"]
         .into_iter()
@@ -46,7 +46,8 @@ async fn stands(world: &World) -> [i64; 4] {
     counts
 }
 
-/// As a coordinator leaves a key that dies after it did the work and before it kept the answer, once its claim has lapsed.
+/// Makes each key look as if its coordinator died after the work and before it stored the answer, and its
+/// claim lapsed.
 async fn forget_answers(world: &World) {
     sqlx::query(
         "update idempotency_keys
@@ -58,7 +59,7 @@ async fn forget_answers(world: &World) {
 }
 
 #[tokio::test]
-async fn a_request_that_comes_again_is_answered_as_before_and_not_done_again() {
+async fn a_repeated_request_gets_the_first_answer_and_runs_once() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let body = json!({"title": "Fix the login"});
@@ -66,7 +67,7 @@ async fn a_request_that_comes_again_is_answered_as_before_and_not_done_again() {
     assert_eq!((first.status().as_u16(), replayed(&first)), (201, false));
     let first: Value = first.json().await.unwrap();
 
-    // Another coordinator knows it as well.
+    // Another coordinator knows the key too.
     api.stop().await;
     let api = Api::start(&world).await;
     let second = post(&api, "/tasks", "k1", &body).await;
@@ -97,7 +98,7 @@ async fn a_request_that_comes_again_is_answered_as_before_and_not_done_again() {
     let draft = post(&api, "/features", "k2", &json!({"name": "x", "draft": true})).await;
     assert_eq!(draft.status().as_u16(), 201);
 
-    // What is over stands for nothing any more.
+    // An expired key has no effect.
     sqlx::query("update idempotency_keys set created_at = now() - interval '25 hours'")
         .execute(&world.db)
         .await
@@ -116,14 +117,14 @@ async fn a_request_that_comes_again_is_answered_as_before_and_not_done_again() {
 }
 
 #[tokio::test]
-async fn what_was_done_before_it_failed_is_not_done_again() {
+async fn a_failed_request_does_not_repeat_its_finished_part() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let rename = async |from: &str, to: &str| {
         let statement = sqlx::AssertSqlSafe(format!("alter table {from} rename to {to}"));
         sqlx::query(statement).execute(&world.db).await.unwrap();
     };
-    // The entry is stored, what follows fails.
+    // The entry is stored; the next step fails.
     rename("memory_postings", "memory_elsewhere").await;
     let body = json!({"repo": "r", "kind": "knowledge", "title": "T", "body": "B", "tags": ["a"]});
     let failed = post(&api, "/memory", "k1", &body).await;
@@ -147,7 +148,7 @@ async fn what_was_done_before_it_failed_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn of_requests_that_come_together_one_is_served() {
+async fn one_of_several_concurrent_requests_is_executed() {
     let world = World::start().await.unwrap();
     let (one, two) = (Api::start(&world).await, Api::start(&world).await);
     let body = json!({"title": "Fix the login"});
@@ -165,7 +166,7 @@ async fn of_requests_that_come_together_one_is_served() {
         }
     }
     assert_eq!((served, count(&world, "tasks").await), (1, 1));
-    // Another token's key of that name is another key.
+    // Keys of different tokens are different keys.
     let other = one
         .send(
             reqwest::Method::POST,
@@ -181,7 +182,7 @@ async fn of_requests_that_come_together_one_is_served() {
 }
 
 #[tokio::test]
-async fn what_a_dead_coordinator_had_made_is_found_and_not_made_again() {
+async fn a_resend_finds_what_a_dead_coordinator_created() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}").await;
@@ -207,12 +208,12 @@ async fn what_a_dead_coordinator_had_made_is_found_and_not_made_again() {
             first.text().await.unwrap()
         );
         let first: Value = first.json().await.unwrap();
-        let stood = stands(&world).await;
+        let before = row_counts(&world).await;
         forget_answers(&world).await;
         let second = post(&api, path, &key, body).await;
         assert!(second.status().is_success() && !replayed(&second), "{path}");
         let second: Value = second.json().await.unwrap();
-        assert_eq!(stands(&world).await, stood, "{path}");
+        assert_eq!(row_counts(&world).await, before, "{path}");
         if *path == "/tokens" {
             let works = async |token: &Value| {
                 let token = token["token"].as_str().unwrap().to_owned();
@@ -224,7 +225,7 @@ async fn what_a_dead_coordinator_had_made_is_found_and_not_made_again() {
             assert_eq!(
                 (works(&first).await, works(&second).await),
                 (401, 200),
-                "the answer that was told counts"
+                "only the token of the last answer works"
             );
         } else {
             for what in ["id", "task", "tasks", "run"] {
@@ -232,11 +233,11 @@ async fn what_a_dead_coordinator_had_made_is_found_and_not_made_again() {
             }
         }
     }
-    // A token is nowhere in clear.
-    let (_, told) = api
+    // No token is stored in clear text.
+    let (_, created) = api
         .post("/tokens", &json!({"name": "plain", "role": "read"}))
         .await;
-    assert!(told["token"].is_string());
+    assert!(created["token"].is_string());
     let sealed: Vec<Vec<u8>> =
         sqlx::query_scalar("select sealed_body from idempotency_keys where sealed_body is not null")
             .fetch_all(&world.db)
@@ -252,7 +253,7 @@ async fn what_a_dead_coordinator_had_made_is_found_and_not_made_again() {
     world.stop().await;
 }
 
-/// `f` has two tasks that landed, the second on top of the first.
+/// Creates `f` with two landed tasks, the second on top of the first.
 async fn landed(world: &World, api: &Api) -> Vec<String> {
     let repo = json!({"address": "/nowhere", "id": "r", "base_ref": "main", "base_commit": "a".repeat(40)});
     let tasks = json!({"source": "t", "text": "- {key: a, title: A}\n- {key: b, title: B, after: [a]}"});
@@ -274,7 +275,7 @@ async fn landed(world: &World, api: &Api) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn changes_of_branches_are_asked_for_once_when_a_coordinator_dies() {
+async fn branch_operations_are_requested_once_when_a_coordinator_dies() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let tasks = landed(&world, &api).await;
@@ -315,7 +316,7 @@ async fn changes_of_branches_are_asked_for_once_when_a_coordinator_dies() {
 }
 
 #[tokio::test]
-async fn a_run_is_started_once_when_a_coordinator_dies_and_the_resend_names_it() {
+async fn a_run_starts_once_when_a_coordinator_dies() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let tasks = json!({"source": "t", "text": "- {key: a, title: A}"});
@@ -359,13 +360,13 @@ async fn a_run_is_started_once_when_a_coordinator_dies_and_the_resend_names_it()
 }
 
 #[tokio::test]
-async fn a_command_is_done_once_when_a_coordinator_dies_and_ends_no_later_session() {
+async fn a_resent_command_runs_once_and_ends_no_later_session() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}").await;
     let (_, page) = api.get("/tasks").await;
     let task = page["items"][0]["id"].as_str().unwrap().to_owned();
-    // As a worker's claim leaves it.
+    // The rows as a worker's claim leaves them.
     let session = async || {
         for query in [
             "update dispatches set state = 'settled', settled_at = now() where state = 'live'",
@@ -405,11 +406,11 @@ async fn a_command_is_done_once_when_a_coordinator_dies_and_ends_no_later_sessio
         assert_eq!(logged, 1, "{verb}");
     };
     once("feedback", "the first word", false).await;
-    let told: Option<String> = sqlx::query_scalar("select feedback from dispatches where state = 'live'")
+    let feedback: Option<String> = sqlx::query_scalar("select feedback from dispatches where state = 'live'")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(told.as_deref(), Some("the first word"));
+    assert_eq!(feedback.as_deref(), Some("the first word"));
     once("interrupt", "the second word", true).await;
     let ending: Option<String> = sqlx::query_scalar("select end_reason from dispatches where state = 'live'")
         .fetch_one(&world.db)
@@ -422,7 +423,7 @@ async fn a_command_is_done_once_when_a_coordinator_dies_and_ends_no_later_sessio
     world.stop().await;
 }
 
-/// Passes one connection to `to` and cuts it off when the answer begins; passes the others whole.
+/// Forwards connections to `to`, but cuts the first one off when its answer begins.
 async fn cut_first_answer(listener: TcpListener, to: String) {
     let mut first = true;
     while let Ok((mut client, _)) = listener.accept().await {
@@ -445,7 +446,7 @@ async fn cut_first_answer(listener: TcpListener, to: String) {
 }
 
 #[tokio::test]
-async fn a_command_whose_answer_got_lost_asks_again_and_makes_one_task() {
+async fn a_command_that_loses_its_answer_retries_and_creates_one_task() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -459,18 +460,18 @@ async fn a_command_whose_answer_got_lost_asks_again_and_makes_one_task() {
         .output()
         .await
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     let accepted: Value = serde_json::from_slice(&output.stdout).unwrap();
     let (_, tasks) = api.get("/tasks").await;
     let items = tasks["items"].as_array().unwrap();
-    assert_eq!((items.len(), &items[0]["id"]), (1, &accepted["task"]), "{said}");
+    assert_eq!((items.len(), &items[0]["id"]), (1, &accepted["task"]), "{stderr}");
     proxy.abort();
     api.stop().await;
     world.stop().await;
 }
 
-/// Answers the first request whose line begins with `begin` with this answer; passes everything else to `to`.
+/// Gives this answer to the first request whose line begins with `begin`; forwards everything else to `to`.
 async fn answer_first(listener: TcpListener, to: String, begin: &'static str, answer: &'static str) {
     let mut answered = false;
     while let Ok((mut client, _)) = listener.accept().await {
@@ -485,14 +486,14 @@ async fn answer_first(listener: TcpListener, to: String, begin: &'static str, an
         }
         let mut server = TcpStream::connect(&to).await.unwrap();
         tokio::spawn(async move {
-            // One request a connection, so that each is looked at.
+            // One request per connection, so that each is checked.
             let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
         });
     }
 }
 
 #[tokio::test]
-async fn a_coordinator_that_cannot_serve_for_a_moment_is_asked_again() {
+async fn commands_retry_a_coordinator_that_is_briefly_unavailable() {
     const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     const GATEWAY: &str =
         "HTTP/1.1 502 Bad Gateway\r\nretry-after: 0\r\ncontent-length: 5\r\nconnection: close\r\n\r\n<html";

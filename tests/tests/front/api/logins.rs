@@ -1,4 +1,4 @@
-//! A repository's address may carry a login: it is for workers, and for nobody who looks.
+//! A repository's address may contain a login: workers get it, readers never see it.
 
 use ralph_tests::harness::World;
 use reqwest::{Method, StatusCode};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::caller::Api;
 
 #[tokio::test]
-async fn who_only_looks_sees_no_login_of_a_repository() {
+async fn answers_of_the_api_show_no_login_of_a_repository() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let address = "https://bot:s3cret@host/team/todo.git";
@@ -19,7 +19,7 @@ async fn who_only_looks_sees_no_login_of_a_repository() {
     });
     let (status, submitted) = api.post("/features", &feature).await;
     assert_eq!(status, StatusCode::CREATED, "{submitted}");
-    let mut told = vec![submitted.to_string()];
+    let mut answers = vec![submitted.to_string()];
     for path in [
         "/features",
         "/features/todo",
@@ -32,18 +32,18 @@ async fn who_only_looks_sees_no_login_of_a_repository() {
             .send(Method::GET, &path, Some("read-token-of-this-test"), None)
             .await;
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
-        told.push(answer.text().await.unwrap());
+        answers.push(answer.text().await.unwrap());
     }
-    assert!(told[1].contains("https://host/team/todo.git"), "{}", told[1]);
-    for text in &told {
+    assert!(answers[1].contains("https://host/team/todo.git"), "{}", answers[1]);
+    for text in &answers {
         assert!(!text.contains("s3cret") && !text.contains("bot:"), "{text}");
     }
     // Workers log in with it.
-    let kept: Option<String> = sqlx::query_scalar("select repo_address from features")
+    let stored: Option<String> = sqlx::query_scalar("select repo_address from features")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(kept.as_deref(), Some(address));
+    assert_eq!(stored.as_deref(), Some(address));
     api.stop().await;
     world.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What `/metrics` tells who scales workers, and who watches.
+//! `/metrics` for those who scale or monitor workers.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn has(figures: &str, line: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn as_many_slots_are_wanted_as_features_have_room_for() {
+async fn slots_wanted_counts_the_room_of_features() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let list = |n: usize, pool: &str| -> String {
@@ -28,11 +28,11 @@ async fn as_many_slots_are_wanted_as_features_have_room_for() {
             .map(|n| format!("- {{key: t{n}, title: Task {n}, pool: {pool}}}\n"))
             .collect()
     };
-    // A feature has room for four sessions where nobody says otherwise.
+    // A feature has room for four sessions by default.
     api.submit("large", &list(6, "gpu")).await;
     api.submit("small", &list(2, "gpu")).await;
     api.submit("other", &list(1, "cpu")).await;
-    let told = figures(&api).await;
+    let text = figures(&api).await;
     for line in [
         "ralph_tasks_ready{pool=\"gpu\"} 8",
         "ralph_slots_wanted{pool=\"gpu\"} 6",
@@ -42,21 +42,21 @@ async fn as_many_slots_are_wanted_as_features_have_room_for() {
         "ralph_tasks{status=\"pending\"} 9",
         "ralph_broker_connected 1",
     ] {
-        has(&told, line);
+        has(&text, line);
     }
     let paused = api
         .send(Method::POST, "/api/v1/features/large/pause", Some(ADMIN), None)
         .await;
     assert!(paused.status().is_success(), "{}", paused.status());
-    let told = figures(&api).await;
-    has(&told, "ralph_slots_wanted{pool=\"gpu\"} 2");
-    has(&told, "ralph_features{status=\"paused\"} 1");
+    let text = figures(&api).await;
+    has(&text, "ralph_slots_wanted{pool=\"gpu\"} 2");
+    has(&text, "ralph_features{status=\"paused\"} 1");
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_may_have_as_many_sessions_as_a_number_can_say() {
+async fn max_parallel_may_be_the_largest_integer() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let tasks = json!({"source": "tasks.yaml", "text": "- {key: a, title: A, pool: gpu}\n"});
@@ -69,10 +69,10 @@ async fn a_feature_may_have_as_many_sessions_as_a_number_can_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_a_count_keeps_no_connection_from_others() {
+async fn waiting_metrics_requests_leave_connections_for_others() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
-    // Nothing but the count reads this table.
+    // Only the metrics query reads this table.
     let mut held = world.db.begin().await.unwrap();
     sqlx::query("lock table bad_reports in access exclusive mode")
         .execute(&mut *held)
@@ -91,19 +91,19 @@ async fn who_waits_for_a_count_keeps_no_connection_from_others() {
         held.rollback().await.unwrap();
         answered.map(|(status, _)| status)
     };
-    // More than there are connections.
+    // More requests than database connections.
     let asking = join_all((0..24).map(|_| figures(&api)));
-    let (told, answered) = tokio::join!(asking, others);
+    let (text, answered) = tokio::join!(asking, others);
     assert_eq!(answered.ok(), Some(StatusCode::OK));
-    for told in told {
-        has(&told, "ralph_counters_drifted 0");
+    for text in text {
+        has(&text, "ralph_counters_drifted 0");
     }
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counters_that_a_recount_does_not_give_are_told_and_put_right() {
+async fn drifted_counters_are_reported_and_corrected() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}\n- {key: b, title: B, after: [a]}\n")
@@ -114,7 +114,7 @@ async fn counters_that_a_recount_does_not_give_are_told_and_put_right() {
         .execute(&world.db)
         .await
         .unwrap();
-    // Each coordinator counts once a minute; this one didn't yet.
+    // Each coordinator counts once a minute; this one has not counted yet.
     let api = Api::start(&world).await;
     has(&figures(&api).await, "ralph_counters_drifted 1");
     api.stop().await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::caller::Api;
 
 #[tokio::test]
-async fn the_api_describes_itself_to_anybody_and_each_address_takes_just_the_methods_that_it_names() {
+async fn each_path_takes_exactly_the_methods_of_the_openapi_document() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let page = api.send(Method::GET, "/api/docs", None, None).await;
@@ -40,7 +40,7 @@ async fn the_api_describes_itself_to_anybody_and_each_address_takes_just_the_met
 }
 
 #[tokio::test]
-async fn an_address_that_is_no_text_is_a_problem() {
+async fn a_path_that_is_not_utf8_gets_a_problem_answer() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let refused = api
@@ -58,7 +58,7 @@ async fn an_address_that_is_no_text_is_a_problem() {
 }
 
 #[tokio::test]
-async fn an_age_beyond_all_bounds_is_refused() {
+async fn an_age_out_of_range_is_refused() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     for (days, expected) in [(1.29e308, 400), (36_500.0, 200)] {

@@ -7,7 +7,7 @@ use tokio::process::Command;
 use crate::caller::{ADMIN, Api};
 
 #[tokio::test]
-async fn a_token_that_asks_too_fast_is_told_to_wait_and_others_are_not() {
+async fn only_the_token_above_its_request_rate_is_refused() {
     let world = World::start_with(Settings {
         requests_per_second: 1,
         ..Settings::default()
@@ -43,7 +43,7 @@ async fn a_token_that_asks_too_fast_is_told_to_wait_and_others_are_not() {
         403
     );
     assert_eq!(get(None).await.status().as_u16(), 401);
-    // Commands wait as long as they are told to, and go on.
+    // Commands wait as long as `retry-after` asks, and continue.
     for _ in 0..3 {
         let output = Command::new(binary("ralph-coordinator"))
             .args(["token", "list"])

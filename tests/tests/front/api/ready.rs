@@ -1,4 +1,4 @@
-//! Whether a coordinator can do its work.
+//! Readiness of a coordinator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use sqlx::postgres::PgPoolOptions;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// More than loops of a second take between two rounds, less than a test may.
+/// Longer than a round of one-second loops, shorter than a test's patience.
 const LATE: Duration = Duration::from_millis(2_500);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn coordinator_whose_loops_stand_is_not_ready() {
+async fn a_coordinator_with_stuck_loops_is_not_ready() {
     let world = World::start().await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/readyz", listener.local_addr().unwrap());
@@ -39,19 +39,19 @@ async fn coordinator_whose_loops_stand_is_not_ready() {
     };
     until("it is ready", async || answer().await.0 == 200).await;
 
-    // The database answers, but not about features.
+    // The database answers, except for queries of features.
     let mut held = world.db.begin().await.unwrap();
     sqlx::query("lock table features in access exclusive mode")
         .execute(&mut *held)
         .await
         .unwrap();
     store::ping(&deps.db).await.unwrap();
-    let said = until("its loops stand", async || {
-        let (status, said) = answer().await;
-        (status == 503).then_some(said)
+    let reply = until("its loops are stuck", async || {
+        let (status, reply) = answer().await;
+        (status == 503).then_some(reply)
     })
     .await;
-    assert!(said.contains("its loop `"), "{said}");
+    assert!(reply.contains("its loop `"), "{reply}");
 
     held.rollback().await.unwrap();
     until("it is ready again", async || answer().await.0 == 200).await;

@@ -1,5 +1,6 @@
-//! Which branches and repositories may be named, by the API and by commands.
+//! Branches and repositories that the API and the commands accept.
 
+use std::path::Path;
 use std::process::Command;
 
 use ralph_coordinator::flow::Settings;
@@ -24,9 +25,18 @@ fn feature(name: &str, address: &str, branch: Option<&str>) -> Value {
     json!({"name": name, "draft": true, "repo": repo, "tasks": {"source": "t", "text": "- {key: a, title: A}"}})
 }
 
+fn git(folder: &Path, args: &[&str]) {
+    let done = Command::new("git")
+        .args(["-c", "user.name=A", "-c", "user.email=a@b.c"])
+        .args(args)
+        .current_dir(folder)
+        .status();
+    assert!(done.unwrap().success());
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_are_no_plain_branch_are_refused_by_the_api_and_by_commands() {
-    let stage = Stage::set().await;
+async fn the_api_and_the_commands_refuse_invalid_branch_names() {
+    let stage = Stage::start().await;
     stage.repository.git(&["tag", "v1", "main"]).unwrap();
     let path = stage.repository.path().display().to_string();
     std::fs::write(stage.world.dir().join("t.yaml"), "- {key: a, title: A}\n").unwrap();
@@ -49,27 +59,27 @@ async fn names_that_are_no_plain_branch_are_refused_by_the_api_and_by_commands()
             status.as_u16() == 422 && why.contains("branch's name"),
             "{bad}: {status} {answer}"
         );
-        let told = output(&stage, &submit(bad)).await;
-        let words = String::from_utf8_lossy(&told.stderr).into_owned();
+        let submitted = output(&stage, &submit(bad)).await;
+        let words = String::from_utf8_lossy(&submitted.stderr).into_owned();
         assert!(
-            told.status.code() == Some(2) && words.contains("branch's name"),
+            submitted.status.code() == Some(2) && words.contains("branch's name"),
             "{bad}: {words}"
         );
     }
     for (taken, words) in [("v1", "is a tag"), ("main", "exists in")] {
-        let told = output(&stage, &submit(taken)).await;
-        let said = String::from_utf8_lossy(&told.stderr).into_owned();
+        let submitted = output(&stage, &submit(taken)).await;
+        let stderr = String::from_utf8_lossy(&submitted.stderr).into_owned();
         assert!(
-            told.status.code() == Some(2) && said.contains(words),
-            "{taken}: {said}"
+            submitted.status.code() == Some(2) && stderr.contains(words),
+            "{taken}: {stderr}"
         );
     }
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_that_is_somebody_elses_costs_no_session() {
-    let stage = Stage::set().await;
+async fn a_branch_with_foreign_commits_fails_without_a_session() {
+    let stage = Stage::start().await;
     let base = stage.repository.head("main").unwrap();
     stage.repository.git(&["branch", "taken", "main"]).unwrap();
     stage
@@ -96,11 +106,11 @@ async fn a_branch_that_is_somebody_elses_costs_no_session() {
         "{why}"
     );
     assert_eq!(stage.world.effects_lines(), Vec::<String>::new());
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn addresses_that_run_programs_or_lead_to_the_machine_are_refused() {
+async fn addresses_that_run_programs_or_point_at_the_machine_are_refused() {
     let world = World::start_with(Settings {
         repositories: Repositories {
             local: false,
@@ -141,73 +151,60 @@ async fn addresses_that_run_programs_or_lead_to_the_machine_are_refused() {
     world.stop().await;
 }
 
-/// Git's own words are shown, and `git init` is no advice for what is there.
+/// Git's own error is shown, and an existing repository gets no advice to run `git init`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repository_that_git_can_not_read_is_told_in_gits_own_words() {
-    let stage = Stage::set().await;
+async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
+    let stage = Stage::start().await;
     let folder = stage.world.dir().join("odd");
     std::fs::create_dir(&folder).unwrap();
     let submit = format!("submit feature x --description y --repo {}", folder.display());
-    let told = async || {
+    let stderr_of_submit = async || {
         let output = output(&stage, &submit).await;
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let words = told().await;
+    let words = stderr_of_submit().await;
     assert!(words.contains("`git init`"), "{words}");
-    let git = |args: &[&str]| {
-        let done = Command::new("git").args(args).current_dir(&folder).status();
-        assert!(done.unwrap().success());
-    };
-    git(&["init", "-q"]);
-    git(&["config", "core.repositoryFormatVersion", "1"]);
-    git(&["config", "extensions.fromTheFuture", "true"]);
-    let words = told().await;
+    git(&folder, &["init", "-q"]);
+    git(&folder, &["config", "core.repositoryFormatVersion", "1"]);
+    git(&folder, &["config", "extensions.fromTheFuture", "true"]);
+    let words = stderr_of_submit().await;
     assert!(
         words.contains("fromthefuture") && !words.contains("git init"),
         "{words}"
     );
     std::fs::write(folder.join(".git/config"), "[core\n").unwrap();
-    let words = told().await;
+    let words = stderr_of_submit().await;
     assert!(
         words.contains("bad config") && !words.contains("git init"),
         "{words}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_only_the_repository_knows_is_told_at_submission() {
-    let stage = Stage::set().await;
+async fn a_submission_warns_of_a_filter_that_only_the_repository_defines() {
+    let stage = Stage::start().await;
     let folder = stage.world.dir().join("secrets");
-    let git = |args: &[&str]| {
-        let who = ["-c", "user.name=A", "-c", "user.email=a@b.c"];
-        let done = Command::new("git")
-            .args(who)
-            .args(args)
-            .current_dir(&folder)
-            .status();
-        assert!(done.unwrap().success());
-    };
     std::fs::create_dir(&folder).unwrap();
-    git(&["init", "-q", "-b", "main"]);
+    git(&folder, &["init", "-q", "-b", "main"]);
     std::fs::write(
         folder.join(".gitattributes"),
         "*.key filter=crypt\n*.bin filter=lfs\n",
     )
     .unwrap();
     std::fs::write(folder.join("a.key"), "plain\n").unwrap();
-    git(&["add", "-A"]);
-    git(&["commit", "-q", "-m", "Begin"]);
-    git(&["config", "filter.crypt.clean", "cat"]);
+    git(&folder, &["add", "-A"]);
+    git(&folder, &["commit", "-q", "-m", "Begin"]);
+    git(&folder, &["config", "filter.crypt.clean", "cat"]);
     let submit = |name: &str| {
         let path = folder.display();
         format!("submit feature {name} --description y --draft --repo {path}")
     };
-    let told = output(&stage, &submit("x")).await;
-    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    let submitted = output(&stage, &submit("x")).await;
+    let words = String::from_utf8_lossy(&submitted.stderr).into_owned();
     assert!(
-        told.status.success() && words.contains("`a.key`") && words.contains("`crypt`"),
+        submitted.status.success() && words.contains("`a.key`") && words.contains("`crypt`"),
         "{words}"
     );
     std::fs::write(
@@ -215,8 +212,8 @@ async fn a_filter_that_only_the_repository_knows_is_told_at_submission() {
         "[filter \"crypt\"]\n\tclean = cat\n",
     )
     .unwrap();
-    let told = output(&stage, &submit("y")).await;
-    let words = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert!(told.status.success() && !words.contains("crypt"), "{words}");
-    stage.strike().await;
+    let submitted = output(&stage, &submit("y")).await;
+    let words = String::from_utf8_lossy(&submitted.stderr).into_owned();
+    assert!(submitted.status.success() && !words.contains("crypt"), "{words}");
+    stage.stop().await;
 }

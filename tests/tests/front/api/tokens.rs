@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::caller::{ADMIN, Api};
 
-/// Status and problem type of a look with this token.
-async fn look(api: &Api, token: Option<&str>) -> (u16, String, String) {
+/// Status, problem type and detail that a request with this token gets.
+async fn status_with(api: &Api, token: Option<&str>) -> (u16, String, String) {
     let response = api.send(Method::GET, "/api/v1/status", token, None).await;
     let status = response.status().as_u16();
     let challenge = response.headers().contains_key("www-authenticate");
@@ -50,19 +50,19 @@ async fn a_stream_ends_with_its_token() {
         .unwrap();
     for stream in [revoked, expired] {
         let rest = tokio::time::timeout(Duration::from_secs(60), stream.text()).await;
-        assert!(rest.is_ok(), "the stream goes on");
+        assert!(rest.is_ok(), "the stream should have ended");
     }
-    // Its own goes on: what happens is told.
-    let told = tokio::spawn(lasting.text());
+    // The stream of the lasting token continues and reports changes.
+    let rest_of_stream = tokio::spawn(lasting.text());
     let (status, _) = api.post("/features/f/cancel", &json!({})).await;
     assert_eq!(status.as_u16(), 200);
-    assert!(told.await.unwrap().unwrap().contains("cancelled"));
+    assert!(rest_of_stream.await.unwrap().unwrap().contains("cancelled"));
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test]
-async fn lists_say_when_a_token_was_used_last() {
+async fn token_lists_show_the_last_use() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let (_, made) = api.post("/tokens", &json!({"name": "ci", "role": "read"})).await;
@@ -73,24 +73,24 @@ async fn lists_say_when_a_token_was_used_last() {
         items.find(|item| item["name"] == "ci").unwrap()["last_used_at"].clone()
     };
     assert_eq!(used().await, Value::Null);
-    assert_eq!(look(&api, Some(token)).await.0, 200);
+    assert_eq!(status_with(&api, Some(token)).await.0, 200);
     let first = used().await;
     assert!(first.is_string(), "{first}");
-    assert_eq!(look(&api, Some(token)).await.0, 200);
-    assert_eq!(used().await, first, "each request is a write");
+    assert_eq!(status_with(&api, Some(token)).await.0, 200);
+    assert_eq!(used().await, first, "the second request should write nothing");
     sqlx::query("update api_tokens set last_used_at = now() - interval '2 hours' where name = 'ci'")
         .execute(&world.db)
         .await
         .unwrap();
     let before = used().await;
-    assert_eq!(look(&api, Some(token)).await.0, 200);
+    assert_eq!(status_with(&api, Some(token)).await.0, 200);
     assert_ne!(used().await, before);
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test]
-async fn no_token_a_wrong_one_and_an_expired_one_are_told_apart() {
+async fn missing_wrong_and_expired_tokens_get_different_errors() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let make = async |name: &str, ms: Option<i64>| {
@@ -106,20 +106,20 @@ async fn no_token_a_wrong_one_and_an_expired_one_are_told_apart() {
     let brief = make("brief", Some(60 * 60 * 1000)).await;
     let token = |made: &Value| made["token"].as_str().unwrap().to_owned();
     for made in [&lasting, &month, &brief] {
-        assert_eq!(look(&api, Some(&token(made))).await.0, 200);
+        assert_eq!(status_with(&api, Some(&token(made))).await.0, 200);
     }
-    // Its hour passes.
+    // One hour later.
     sqlx::query("update api_tokens set expires_at = now() where name = 'brief'")
         .execute(&world.db)
         .await
         .unwrap();
 
-    let (status, kind, _) = look(&api, None).await;
+    let (status, kind, _) = status_with(&api, None).await;
     assert_eq!((status, kind.as_str()), (401, "no-token"));
-    let (status, kind, next) = look(&api, Some("no such token")).await;
+    let (status, kind, next) = status_with(&api, Some("no such token")).await;
     assert_eq!((status, kind.as_str()), (401, "wrong-token"));
     assert!(next.contains("token create"), "{next}");
-    let (status, kind, next) = look(&api, Some(&token(&brief))).await;
+    let (status, kind, next) = status_with(&api, Some(&token(&brief))).await;
     assert_eq!((status, kind.as_str()), (401, "token-expired"));
     assert!(
         next.contains("`brief` expired at 20") && next.contains("token create brief"),
@@ -137,15 +137,15 @@ async fn no_token_a_wrong_one_and_an_expired_one_are_told_apart() {
 
     // An expired token's name is free, and the old one is unknown from then on.
     let again = make("brief", Some(60 * 60 * 1000)).await;
-    assert_eq!(look(&api, Some(&token(&again))).await.0, 200);
-    assert_eq!(look(&api, Some(&token(&brief))).await.1, "wrong-token");
+    assert_eq!(status_with(&api, Some(&token(&again))).await.0, 200);
+    assert_eq!(status_with(&api, Some(&token(&brief))).await.1, "wrong-token");
     let taken = json!({"name": "brief", "role": "read"});
     assert_eq!(api.post("/tokens", &taken).await.0.as_u16(), 409);
 
     let path = "/api/v1/tokens/month";
     let revoked = api.send(Method::DELETE, path, Some(ADMIN), None).await;
     assert_eq!(revoked.status().as_u16(), 200);
-    assert_eq!(look(&api, Some(&token(&month))).await.1, "wrong-token");
+    assert_eq!(status_with(&api, Some(&token(&month))).await.1, "wrong-token");
     for ms in [0, -1, 315_360_000_001_i64] {
         let body = json!({"name": "x", "role": "read", "expires_in_ms": ms});
         assert_eq!(api.post("/tokens", &body).await.0.as_u16(), 400, "{ms}");
@@ -218,7 +218,7 @@ async fn a_token_limited_to_repositories_submits_work_for_no_other() {
     let folder = json!({"name": "folder", "description": "x", "dir": {"path": "/srv/x", "pool": "dir-0123456789ab", "id": "x"}});
     assert_eq!(post(token, "/features", folder).await.0, 403);
 
-    // Nor under another's identity, nor into another's memory.
+    // Nor under another repository's identity, nor into its memory.
     let mut spoofed = feature("spoofed", "https://github.com/acme/todo");
     spoofed["repo"]["id"] = json!("other.org/x");
     assert_eq!(post(token, "/features", spoofed).await.0, 403);
@@ -227,7 +227,7 @@ async fn a_token_limited_to_repositories_submits_work_for_no_other() {
     let import = json!({"repo": "other.org/x", "items": []});
     assert_eq!(post(token, "/memory/import", import).await.0, 403);
 
-    // Nor does it add to what another token submitted.
+    // Nor into a feature that another token submitted.
     let (status, _) = post(ADMIN, "/features", feature("foreign", "https://other.org/x")).await;
     assert_eq!(status, 201);
     let into = |feature: &str| json!({"title": "T", "feature": feature});

@@ -1,4 +1,4 @@
-//! Many who watch one feature cost the coordinator little.
+//! Many watchers of one feature cost the coordinator little memory.
 
 use futures::future::try_join_all;
 use ralph_coordinator::api;
@@ -12,12 +12,12 @@ use crate::caller::ADMIN;
 use crate::restart::{address, client};
 
 const WATCHERS: usize = 500;
-/// Of streams one token may have three quarters of three quarters of 800.
+/// One token may have three quarters of three quarters of 800 streams.
 const TOKENS: [&str; 2] = [ADMIN, "watchers-token-of-32-characters-x"];
-/// What all of them may cost together. Bytes.
+/// Most that all of them together may cost. Bytes.
 const MOST_BYTES: u64 = 100_000_000;
 
-/// What a process holds in memory. Bytes.
+/// Resident memory of a process. Bytes.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
@@ -27,7 +27,7 @@ fn resident(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Opens a stream of events and reads on until the first is there.
+/// Opens an event stream and reads its first event.
 async fn watch(at: &str, token: &str) -> std::io::Result<BufReader<TcpStream>> {
     let mut stream = TcpStream::connect(at).await?;
     let head = format!(
@@ -62,7 +62,7 @@ async fn five_hundred_watchers_cost_less_than_a_hundred_megabytes() {
     let answer = post.body(body.to_string()).send().await.unwrap();
     assert_eq!(answer.status().as_u16(), 201);
 
-    // The first one brings what all share.
+    // The first watcher allocates what all share.
     let first = watch(&at, ADMIN).await.unwrap();
     let before = resident(coordinator.pid());
     let watchers = try_join_all((0..WATCHERS).map(|n| watch(&at, TOKENS[n % TOKENS.len()])))

@@ -1,4 +1,4 @@
-//! A task that a person describes in a conversation at the terminal.
+//! Creation of a task through questions at the terminal.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn command(world: &World, api: &Api) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_is_created_by_answers_once_the_person_confirms() {
+async fn answers_create_a_task_once_the_person_confirms() {
     let world = World::calm().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A, pool: nobody}").await;
@@ -54,9 +54,9 @@ async fn a_task_is_created_by_answers_once_the_person_confirms() {
         "{task}"
     );
     let refused = command(&world, &api).output().unwrap();
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(2), "{told}");
-    assert!(told.contains("the title is missing: give TITLE"), "{told}");
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("the title is missing: give TITLE"), "{stderr}");
     api.stop().await;
     world.stop().await;
 }

@@ -1,4 +1,5 @@
-//! `ralph`, the client's program: the commands of `ralph-coordinator` that ask a coordinator, and none that is one.
+//! `ralph`, the client: the commands of `ralph-coordinator` that call a coordinator, without those that run
+//! one.
 
 use std::process::Output;
 
@@ -23,8 +24,8 @@ async fn ralph(stage: &Stage, args: &[&str]) -> Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_client_submits_watches_and_names_what_the_coordinator_knows() {
-    let stage = Stage::set().await;
+async fn the_client_submits_shows_status_and_completes_names() {
+    let stage = Stage::start().await;
     let tasks = stage.world.dir().join("tasks.yaml");
     std::fs::write(&tasks, "- {key: a, title: A, description: \"@done\"}\n").unwrap();
     let repo = stage.repository.path().display().to_string();
@@ -39,8 +40,8 @@ async fn the_client_submits_watches_and_names_what_the_coordinator_knows() {
         "--no-verify",
     ];
     let submitted = ralph(&stage, &submit).await;
-    let said = String::from_utf8_lossy(&submitted.stderr);
-    assert!(submitted.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&submitted.stderr);
+    assert!(submitted.status.success(), "{stderr}");
     assert_eq!(
         ended(&stage.api, "f").await["feature"]["run"]["outcome"],
         "complete"
@@ -59,11 +60,11 @@ async fn the_client_submits_watches_and_names_what_the_coordinator_knows() {
         .env("RALPH_TOKEN", ADMIN);
     let offered = String::from_utf8(asked.output().await.unwrap().stdout).unwrap();
     assert!(offered.lines().any(|line| line.starts_with("f\t")), "{offered}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[test]
-fn the_client_has_its_own_manual_and_completions_and_starts_nothing() {
+fn the_client_has_its_own_manual_and_no_server_commands() {
     let root = tempfile::tempdir().unwrap();
     let ralph = |args: &[&str]| {
         let mut command = std::process::Command::new(binary("ralph"));

@@ -1,4 +1,4 @@
-//! Commands that need no coordinator, or don't get as far as one.
+//! Commands that need no coordinator, or fail before they reach one.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -30,19 +30,19 @@ fn git(folder: &Path, args: &[&str]) {
 
 fn check(folder: &Path, args: &[&str], code: i32, words: &[&str]) {
     let output = ralph(folder, args);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
     for word in words {
-        assert!(said.contains(word), "{args:?} should tell `{word}`: {said}");
+        assert!(stderr.contains(word), "{args:?} should say `{word}`: {stderr}");
     }
     assert!(output.stdout.is_empty(), "standard output is for results");
 }
 
-/// Nothing listens there: whatever gets as far as asking it fails with another code.
+/// Nothing listens there: a command that gets as far as a request fails with another exit code.
 const NOBODY: [&str; 4] = ["--url", "http://127.0.0.1:9", "--token", "x"];
 
 #[test]
-fn a_submission_that_cannot_work_is_refused_before_anything_is_sent() {
+fn an_impossible_submission_is_refused_before_anything_is_sent() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
     std::fs::write(at("tasks.yaml"), "- {key: a, title: A}\n").unwrap();
@@ -129,7 +129,7 @@ fn a_submission_that_cannot_work_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn what_says_too_little_is_told_what_else_to_say() {
+fn an_incomplete_command_gets_the_missing_arguments_named() {
     let root = tempfile::tempdir().unwrap();
     let refused = |args: &[&str], words: &[&str]| {
         check(root.path(), &[args, &NOBODY].concat(), 2, words);
@@ -167,7 +167,7 @@ fn a_specification_is_not_read_through_a_link() {
 }
 
 #[test]
-fn what_cannot_be_undone_is_not_done_before_somebody_says_yes() {
+fn a_purge_needs_confirmation() {
     let root = tempfile::tempdir().unwrap();
     let purge = ["memory", "purge", "l-9f2c"];
     let nobody = [&purge[..], &NOBODY].concat();
@@ -177,7 +177,7 @@ fn what_cannot_be_undone_is_not_done_before_somebody_says_yes() {
 }
 
 #[test]
-fn a_dry_run_draws_the_graph_and_needs_nobody() {
+fn a_dry_run_draws_the_graph_without_a_coordinator() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(
         root.path().join("tasks.yaml"),
@@ -195,7 +195,7 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
             && drawn.contains("cost and time: unknown yet, no coordinator tells of earlier tasks"),
         "{drawn}"
     );
-    // A program is told as much.
+    // JSON output has the same facts.
     let output = ralph(
         root.path(),
         &[
@@ -209,18 +209,18 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
             "json",
         ],
     );
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (
-            &told["waves"],
-            &told["graph"][1]["key"],
-            &told["graph"][1]["after"][0],
-            &told["graph"][1]["wave"]
+            &document["waves"],
+            &document["graph"][1]["key"],
+            &document["graph"][1]["after"][0],
+            &document["graph"][1]["wave"]
         ),
         (&2.into(), &"b".into(), &"a".into(), &2.into()),
-        "{told}"
+        "{document}"
     );
-    // What a submission would refuse, it refuses.
+    // A dry run refuses what a submission would refuse.
     let dry_run = |flag: &str, words: &str| {
         let args = [
             "submit",
@@ -242,7 +242,7 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
 }
 
 #[test]
-fn a_limit_of_the_file_that_is_none_is_told_before_anything_else() {
+fn an_invalid_limit_in_the_file_is_refused_first() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("tasks.yaml"), "- {key: a, title: A}\n").unwrap();
     let file = root.path().join(".ralph.toml");
@@ -278,19 +278,19 @@ fn a_limit_of_the_file_that_is_none_is_told_before_anything_else() {
 }
 
 #[test]
-fn a_merge_into_what_is_checked_out_here_is_warned_of() {
+fn a_merge_into_the_checked_out_branch_gives_a_warning() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path();
     git(at, &["init", "-q", "-b", "main"]);
     git(at, &["commit", "-q", "--allow-empty", "-m", "Begin"]);
     std::fs::write(at.join("tasks.yaml"), "- {key: a, title: First}\n").unwrap();
-    let told = |args: &[&str]| {
+    let output_of = |args: &[&str]| {
         let output = ralph(at, args);
         let text = [output.stdout, output.stderr].concat();
         String::from_utf8(text).unwrap()
     };
     let submit = ["submit", "feature", "x", "--tasks", "tasks.yaml"];
-    let dry_run = |more: &[&str]| told(&[&submit[..], &["--dry-run"], more].concat());
+    let dry_run = |more: &[&str]| output_of(&[&submit[..], &["--dry-run"], more].concat());
     let follows = "`main` is checked out in";
     assert!(dry_run(&["--merge", "ff"]).contains(follows));
     for more in [
@@ -300,17 +300,17 @@ fn a_merge_into_what_is_checked_out_here_is_warned_of() {
     ] {
         assert!(!dry_run(more).contains(follows), "{more:?}");
     }
-    // It is said before anything is sent.
+    // The warning comes before anything is sent.
     let nobody = ["--url", "http://127.0.0.1:9", "--token", "t", "--merge", "squash"];
-    let said = told(&[&submit[..], &nobody[..]].concat());
-    assert!(said.contains(follows), "{said}");
+    let text = output_of(&[&submit[..], &nobody[..]].concat());
+    assert!(text.contains(follows), "{text}");
     git(at, &["config", "receive.denyCurrentBranch", "refuse"]);
-    let said = dry_run(&["--merge", "ff"]);
-    assert!(said.contains("=refuse there refuses the merge"), "{said}");
+    let text = dry_run(&["--merge", "ff"]);
+    assert!(text.contains("=refuse there refuses the merge"), "{text}");
 
-    assert!(!told(&["doctor"]).contains(follows));
+    assert!(!output_of(&["doctor"]).contains(follows));
     configure(at, "[workspace]\nmerge = 'squash'\n");
-    assert!(told(&["doctor"]).contains(follows));
+    assert!(output_of(&["doctor"]).contains(follows));
     assert!(dry_run(&[]).contains("refuses the merge"));
 }
 
@@ -321,28 +321,28 @@ fn a_submission_without_a_gate_hints_at_the_repositorys_own_tests() {
     git(at, &["init", "-q", "-b", "main"]);
     git(at, &["commit", "-q", "--allow-empty", "-m", "Begin"]);
     std::fs::write(at.join("tasks.yaml"), "- {key: a, title: First}\n").unwrap();
-    let told = |what: &[&str], more: &[&str]| {
+    let output_of = |what: &[&str], more: &[&str]| {
         let output = ralph(at, &[what, &NOBODY, more].concat());
         String::from_utf8(output.stderr).unwrap()
     };
     let feature = ["submit", "feature", "x", "--tasks", "tasks.yaml"];
     let task = ["submit", "task", "Do it"];
     assert!(
-        !told(&feature, &[]).contains("hint: no command"),
-        "it has no tests"
+        !output_of(&feature, &[]).contains("hint: no command"),
+        "the repository has no tests"
     );
     std::fs::write(at.join("Makefile"), "test:\n\ttrue\n").unwrap();
     for what in [&feature[..], &task] {
-        let said = told(what, &[]);
-        assert!(said.contains("give one, as --gate \"make test\""), "{said}");
+        let text = output_of(what, &[]);
+        assert!(text.contains("give one, as --gate \"make test\""), "{text}");
         for more in [&["--gate", "true"][..], &["--no-repo"]] {
-            assert!(!told(what, more).contains("hint: no command"), "{more:?}");
+            assert!(!output_of(what, more).contains("hint: no command"), "{more:?}");
         }
     }
 }
 
 #[test]
-fn what_is_configured_is_told_with_where_it_comes_from() {
+fn config_shows_each_value_with_its_source() {
     let root = tempfile::tempdir().unwrap();
     configure(
         root.path(),
@@ -422,7 +422,7 @@ fn the_manual_has_a_page_for_each_command_and_shells_complete_them() {
 }
 
 #[test]
-fn a_key_that_nobody_reads_is_refused() {
+fn an_unknown_config_key_is_refused() {
     let root = tempfile::tempdir().unwrap();
     check(
         root.path(),
@@ -433,7 +433,7 @@ fn a_key_that_nobody_reads_is_refused() {
 }
 
 #[test]
-fn what_the_environment_says_counts_and_is_no_part_of_a_commands_usage() {
+fn environment_values_apply_and_stay_out_of_usage_texts() {
     let root = tempfile::tempdir().unwrap();
     let check = |args: &[&str], code: i32, words: &str| {
         let mut command = Command::new(binary("ralph-coordinator"));
@@ -444,10 +444,10 @@ fn what_the_environment_says_counts_and_is_no_part_of_a_commands_usage() {
             .env("RALPH_TOKEN", "t")
             .env("RALPH_DATA", "there");
         let output = command.output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(words), "{said}");
-        said
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(words), "{text}");
+        text
     };
     check(&["status"], 1, "nothing runs in the data folder there");
     let usage = check(&["task", "show"], 2, "<TASK>");
@@ -455,7 +455,7 @@ fn what_the_environment_says_counts_and_is_no_part_of_a_commands_usage() {
 }
 
 #[test]
-fn a_folder_that_is_named_goes_before_the_environments_coordinator() {
+fn a_given_data_folder_wins_over_the_environments_coordinator() {
     let root = tempfile::tempdir().unwrap();
     let status = |args: &[&str]| {
         let mut command = Command::new(binary("ralph-coordinator"));
@@ -470,8 +470,8 @@ fn a_folder_that_is_named_goes_before_the_environments_coordinator() {
     let theirs = status(&["status"]);
     assert!(theirs.contains("127.0.0.1:1"), "{theirs}");
     for args in [["status", "--data", "here"], ["--data", "here", "status"]] {
-        let said = status(&args);
-        assert!(said.contains("nothing runs in the data folder here"), "{said}");
+        let text = status(&args);
+        assert!(text.contains("nothing runs in the data folder here"), "{text}");
     }
     let both = status(&[
         "status",

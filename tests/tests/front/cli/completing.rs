@@ -1,11 +1,11 @@
-//! What a shell is offered when somebody types: names that the coordinator knows.
+//! Shell completion of names that the coordinator knows.
 
 use ralph_tests::harness::{World, binary};
 use tokio::process::Command;
 
 use crate::caller::{ADMIN, Api};
 
-/// What fish is offered after these words, without descriptions.
+/// Names that fish gets after these words, without descriptions.
 async fn offered(url: &str, words: &[&str]) -> Vec<String> {
     let output = Command::new(binary("ralph-coordinator"))
         .args(["--", "ralph-coordinator"])
@@ -16,7 +16,7 @@ async fn offered(url: &str, words: &[&str]) -> Vec<String> {
         .output()
         .await
         .unwrap();
-    // It would stand in the middle of what is typed.
+    // An error would appear in the middle of the typed line.
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let text = String::from_utf8(output.stdout).unwrap();
     let names = text
@@ -26,7 +26,7 @@ async fn offered(url: &str, words: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn names_of_features_and_tasks_are_offered() {
+async fn completion_offers_names_of_features_and_tasks() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit(
@@ -45,13 +45,13 @@ async fn names_of_features_and_tasks_are_offered() {
         offered(&api.url, &["submit", "task", "--feature", "o"]).await,
         ["other"]
     );
-    // Nobody answers there; what is typed is completed all the same.
+    // An unreachable coordinator gives no names and no error.
     assert!(
         offered("http://127.0.0.1:9", &["feature", "show", "gre"])
             .await
             .is_empty()
     );
-    // Nor is it warned of an address to which a token goes readably.
+    // Nor is there a warning of an address that would get the token unencrypted.
     assert!(
         offered("http://192.0.2.1:9", &["feature", "show", "gre"])
             .await

@@ -1,4 +1,4 @@
-//! `task diff`, `feature diff` and `feature checkout`: what changed, in a clone of the repository.
+//! `task diff`, `feature diff` and `feature checkout` in a clone of the repository.
 
 use std::path::Path;
 use std::process::Command;
@@ -42,8 +42,8 @@ fn command(stage: &Stage, folder: &Path, line: &str) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_are_shown_where_the_repository_is() {
-    let stage = Stage::set().await;
+async fn diffs_are_shown_in_a_clone_of_the_repository() {
+    let stage = Stage::start().await;
     stage
         .submit(json!({"tasks": {"source": "t", "text": TASKS}}))
         .await;
@@ -69,13 +69,13 @@ async fn changes_are_shown_where_the_repository_is() {
         ("task diff f/a --attempt 2", &["\n+two\n"], &["one"]),
         ("task diff f/b", &["\n+three\n"], &["a.txt"]),
         ("task diff f/b --attempt 1 --stat", &["b.txt | 1 +"], &["three"]),
-        // It left a commit, as every session does, and nothing in it.
+        // The session left an empty commit.
         ("task diff f/c", &[], &["diff"]),
         ("feature diff f", &["\n+two\n"], &["b.txt"]),
         ("feature diff f --stat", &["a.txt | 1 +"], &["two"]),
     ] {
-        let (code, shown, said) = run(&clone, line);
-        assert_eq!(code, Some(0), "{line}: {said}");
+        let (code, shown, stderr) = run(&clone, line);
+        assert_eq!(code, Some(0), "{line}: {stderr}");
         assert!(has.iter().all(|words| shown.contains(words)), "{line}: {shown}");
         assert!(
             !lacks.iter().any(|words| shown.contains(words)),
@@ -87,14 +87,14 @@ async fn changes_are_shown_where_the_repository_is() {
         (folder.path(), "task diff f/a", 2, "in a clone"),
         (folder.path(), "feature diff f", 2, "in a clone"),
     ] {
-        let (found, _, said) = run(at, line);
+        let (found, _, stderr) = run(at, line);
         assert!(
-            found == Some(code) && said.contains(words),
-            "{line}: {found:?} {said}"
+            found == Some(code) && stderr.contains(words),
+            "{line}: {found:?} {stderr}"
         );
     }
 
-    // Git pages what it shows, with the pager of ours.
+    // Git shows its output in Ralph's pager.
     let mut paged = command(&stage, &clone, "feature diff f");
     paged.env("RALPH_PAGER", "sed s/^/%/");
     let (status, shown) = Terminal::open(&paged).end();
@@ -106,13 +106,13 @@ async fn changes_are_shown_where_the_repository_is() {
         "{status}: {shown}"
     );
 
-    let (code, _, said) = run(&clone, "feature checkout f");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, _, stderr) = run(&clone, "feature checkout f");
+    assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "two\n");
-    // A second time there is nothing to do.
+    // A second checkout has nothing to do.
     assert_eq!(run(&clone, "feature checkout f").0, Some(0));
 
-    // From a head without a branch, with a branch of the feature's that is behind or isn't there yet.
+    // From a detached head, with a feature branch that is behind or missing.
     let git = |arguments: &[&str]| {
         let output = std::process::Command::new("git")
             .args(arguments)
@@ -129,24 +129,24 @@ async fn changes_are_shown_where_the_repository_is() {
     ] {
         git(&["checkout", "-q", "--detach", "origin/main"]);
         git(prepare);
-        let (code, _, said) = run(&clone, "feature checkout f");
-        assert_eq!(code, Some(0), "{prepare:?}: {said}");
+        let (code, _, stderr) = run(&clone, "feature checkout f");
+        assert_eq!(code, Some(0), "{prepare:?}: {stderr}");
         assert_eq!(git(&["symbolic-ref", "--short", "HEAD"]), "ralph/f");
         assert_eq!(git(&["rev-parse", "HEAD"]), head);
     }
-    // What isn't committed is never overwritten, and nothing moves then.
+    // The checkout never overwrites uncommitted changes; it then moves nothing.
     git(&["checkout", "-q", "--detach", "origin/main"]);
     std::fs::write(clone.join("a.txt"), "mine\n").unwrap();
-    let (code, _, said) = run(&clone, "feature checkout f");
-    assert!(code != Some(0) && said.contains("a.txt"), "{said}");
+    let (code, _, stderr) = run(&clone, "feature checkout f");
+    assert!(code != Some(0) && stderr.contains("a.txt"), "{stderr}");
     assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "mine\n");
     assert_eq!(git(&["rev-parse", "HEAD"]), git(&["rev-parse", "origin/main"]));
-    // A change that is in nobody's way comes along.
+    // An uncommitted change without a conflict is carried over.
     std::fs::remove_file(clone.join("a.txt")).unwrap();
     git(&["checkout", "-q", "--force", "origin/main"]);
     std::fs::write(clone.join("note.txt"), "mine\n").unwrap();
-    let (code, _, said) = run(&clone, "feature checkout f");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, _, stderr) = run(&clone, "feature checkout f");
+    assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(std::fs::read_to_string(clone.join("note.txt")).unwrap(), "mine\n");
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What commands find here and in the folders above, and whose it has to be.
+//! Files that commands find in this folder and above, and the owner that each must have.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -7,12 +7,12 @@ use std::process::Command;
 
 use ralph_tests::harness::{binary, configure};
 
-/// Nobody listens there.
+/// Nothing listens there.
 const NOWHERE: &str = "http://127.0.0.1:9";
 const NOBODY: u32 = 65534;
 
-/// Runs a program below `folder`; gives what it says.
-fn said(folder: &Path, program: &str, args: &[&str], token: Option<&str>) -> String {
+/// Runs a program below `folder`, where it must fail; gives its output.
+fn failing_output(folder: &Path, program: &str, args: &[&str], token: Option<&str>) -> String {
     let below = folder.join("a/b");
     fs::create_dir_all(&below).unwrap();
     let mut command = Command::new(binary(program));
@@ -30,12 +30,12 @@ fn said(folder: &Path, program: &str, args: &[&str], token: Option<&str>) -> Str
     String::from_utf8([output.stderr, output.stdout].concat()).unwrap()
 }
 
-/// A data folder with an address in it, and its lock, which nobody holds yet.
+/// Creates a data folder with an address in it; gives its lock, which nobody holds yet.
 fn published(folder: &Path) -> File {
     let data = folder.join(".ralph");
     fs::create_dir(&data).unwrap();
-    let told = serde_json::json!({"url": NOWHERE, "token": "theirs"});
-    fs::write(data.join("api.json"), told.to_string()).unwrap();
+    let api_file = serde_json::json!({"url": NOWHERE, "token": "theirs"});
+    fs::write(data.join("api.json"), api_file.to_string()).unwrap();
     fs::set_permissions(data.join("api.json"), Permissions::from_mode(0o600)).unwrap();
     File::create(data.join("lock")).unwrap()
 }
@@ -44,10 +44,10 @@ fn published(folder: &Path) -> File {
 fn an_address_is_found_only_where_an_up_of_this_user_runs() {
     let root = tempfile::tempdir().unwrap();
     let lock = published(root.path());
-    let status = || said(root.path(), "ralph-coordinator", &["status"], None);
-    // As it comes with a clone, or stays behind when an `up` is killed.
-    let left = status();
-    assert!(left.contains("found no running coordinator"), "{left}");
+    let status = || failing_output(root.path(), "ralph-coordinator", &["status"], None);
+    // An address from a clone, or from an `up` that was killed.
+    let stale = status();
+    assert!(stale.contains("found no running coordinator"), "{stale}");
     lock.lock().unwrap();
     let used = status();
     assert!(used.contains(NOWHERE), "{used}");
@@ -71,24 +71,24 @@ fn an_address_is_found_only_where_an_up_of_this_user_runs() {
 }
 
 #[test]
-fn a_token_that_is_told_goes_to_no_address_that_is_only_found() {
+fn a_given_token_is_not_sent_to_an_address_that_was_only_found() {
     let root = tempfile::tempdir().unwrap();
     let lock = published(root.path());
     lock.lock().unwrap();
-    let refused = said(root.path(), "ralph-coordinator", &["status"], Some("mine"));
+    let refused = failing_output(root.path(), "ralph-coordinator", &["status"], Some("mine"));
     assert!(
         refused.contains("set RALPH_URL") && !refused.contains(NOWHERE),
         "{refused}"
     );
-    // A folder that is named is as good as an address.
+    // A data folder that is given counts like an address.
     let data = root.path().join(".ralph");
     let named = ["status", "--data", data.to_str().unwrap(), "--token", "mine"];
-    let used = said(root.path(), "ralph-coordinator", &named, None);
+    let used = failing_output(root.path(), "ralph-coordinator", &named, None);
     assert!(used.contains(NOWHERE), "{used}");
 }
 
 #[test]
-fn configuration_of_another_user_above_is_not_obeyed() {
+fn configuration_of_another_user_is_not_obeyed() {
     if !nix::unistd::geteuid().is_root() {
         return; // Nobody else can give a file away.
     }
@@ -100,13 +100,13 @@ fn configuration_of_another_user_above_is_not_obeyed() {
         ("ralph-coordinator", &["config"][..]),
         ("ralph-worker", &["run", "--nats", "nats://127.0.0.1:9"][..]),
     ] {
-        let refused = said(root.path(), program, args, None);
+        let refused = failing_output(root.path(), program, args, None);
         let words = ["is another user's", file.to_str().unwrap()];
         assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
         assert!(!refused.contains("their-program"), "{refused}");
     }
     let named = ["doctor", "--sandbox", "none", "--config", file.to_str().unwrap()];
-    let used = said(root.path(), "ralph-worker", &named, None);
+    let used = failing_output(root.path(), "ralph-worker", &named, None);
     assert!(!used.contains("is another user's"), "{used}");
 }
 
@@ -122,9 +122,9 @@ fn git(folder: &Path, args: &[&str]) {
     assert!(status.unwrap().success(), "git {args:?}");
 }
 
-/// Every way by which an agent's file has come to lie where programs look for their configuration.
+/// Every way in which an agent's file has got to where programs look for their configuration.
 #[test]
-fn a_configuration_that_nobody_agreed_to_is_not_obeyed() {
+fn a_configuration_without_consent_is_not_obeyed() {
     const AGENTS: &str =
         "[agent]\ncommand = 'their-program'\n[workspace]\nsandbox = 'none'\n[verify]\ncommands = ['true']\n";
     type Layout = fn(&Path);
@@ -196,33 +196,33 @@ fn a_configuration_that_nobody_agreed_to_is_not_obeyed() {
         fs::write(&file, AGENTS).unwrap();
         arrange(root.path());
         for (program, args) in commands {
-            let refused = said(root.path(), program, args, None);
+            let refused = failing_output(root.path(), program, args, None);
             assert!(
                 refused.contains("config trust") && !refused.contains("their-program"),
                 "{layout}: {program} {args:?}: {refused}"
             );
         }
-        let doctor = said(root.path(), "ralph-coordinator", &["doctor"], None);
+        let doctor = failing_output(root.path(), "ralph-coordinator", &["doctor"], None);
         assert!(doctor.contains("is not trusted"), "{layout}: {doctor}");
     }
-    // What a person agreed to holds until it changes.
+    // A person's consent holds until the file changes.
     let root = tempfile::tempdir().unwrap();
     git(root.path(), &["init", "-q"]);
     configure(root.path(), AGENTS);
     commit(root.path(), "Configure");
-    let obeyed = said(root.path(), "ralph-worker", &["doctor"], None);
+    let obeyed = failing_output(root.path(), "ralph-worker", &["doctor"], None);
     assert!(obeyed.contains("their-program"), "{obeyed}");
     fs::write(
         root.path().join(".ralph.toml"),
         AGENTS.replace("their", "another"),
     )
     .unwrap();
-    let refused = said(root.path(), "ralph-worker", &["doctor"], None);
+    let refused = failing_output(root.path(), "ralph-worker", &["doctor"], None);
     assert!(refused.contains("config trust"), "{refused}");
 }
 
 #[test]
-fn consent_is_given_and_taken_back() {
+fn consent_is_given_and_revoked() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join(".ralph.toml"), "[agent]\ncommand = 'mine'\n").unwrap();
     let config = |args: &[&str]| {
@@ -237,7 +237,7 @@ fn consent_is_given_and_taken_back() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8([output.stderr, output.stdout].concat()).unwrap()
     };
-    let obeyed = || !said(root.path(), "ralph-worker", &["doctor"], None).contains("config trust");
+    let obeyed = || !failing_output(root.path(), "ralph-worker", &["doctor"], None).contains("config trust");
     assert!(config(&["agent.command"]).contains("is not trusted") && !obeyed());
     assert!(config(&["trust"]).contains("is trusted as it is now") && obeyed());
     assert!(!config(&["agent.command"]).contains("is not trusted"));
@@ -261,7 +261,7 @@ fn consent_is_given_and_taken_back() {
 }
 
 #[test]
-fn a_data_folder_that_a_commit_brought_is_not_started() {
+fn up_refuses_a_data_folder_that_git_tracks() {
     let root = tempfile::tempdir().unwrap();
     git(root.path(), &["init", "-q"]);
     let postgres = root.path().join(".ralph/postgres");
@@ -276,7 +276,7 @@ fn a_data_folder_that_a_commit_brought_is_not_started() {
     git(root.path(), &["add", "--force", "--all"]);
     git(root.path(), &["commit", "-q", "-m", "Do it"]);
     let data = root.path().join(".ralph");
-    let refused = said(
+    let refused = failing_output(
         root.path(),
         "ralph-coordinator",
         &["up", "--data", data.to_str().unwrap()],

@@ -1,20 +1,20 @@
-//! What people see at a glance: what waits for them, what it cost, and when something was.
+//! Overviews: what needs a person, what it cost, and when something happened.
 
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{said, said_in};
+use crate::typed::{stdout_in_zone, stdout_of};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
-    let stage = Stage::set().await;
-    assert!(!said(&stage, "status").await.contains("waits for you"));
+async fn overviews_count_what_needs_a_person_and_sum_up_costs() {
+    let stage = Stage::start().await;
+    assert!(!stdout_of(&stage, "status").await.contains("waits for you"));
     let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
     stage.ends("blocked").await;
-    // Nobody serves its pool, so it runs until it is paused.
+    // No worker serves its pool, so it runs until it is paused.
     stage
         .api
         .submit("g", "- {key: a, title: A, pool: nowhere}\n")
@@ -26,20 +26,20 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
 
     let one = "1 task needs you (`ralph inbox`)";
     for (line, more) in [("feature list", ""), ("status", ", 1 task has no worker")] {
-        let told = said(&stage, line).await;
+        let text = stdout_of(&stage, line).await;
         let all = format!("{one}{more}, 1.50 USD so far");
-        assert!(told.contains(&all), "`{line}`: {told}");
+        assert!(text.contains(&all), "`{line}`: {text}");
     }
-    said(&stage, "feature pause g").await;
-    said(&stage, "task skip f/a").await;
+    stdout_of(&stage, "feature pause g").await;
+    stdout_of(&stage, "task skip f/a").await;
     for line in ["feature list", "status"] {
-        let told = said(&stage, line).await;
+        let text = stdout_of(&stage, line).await;
         assert!(
-            told.contains("1 feature is paused, 1.50 USD so far"),
-            "`{line}`: {told}"
+            text.contains("1 feature is paused, 1.50 USD so far"),
+            "`{line}`: {text}"
         );
     }
-    let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
+    let status: Value = serde_json::from_str(&stdout_of(&stage, "status --output json").await).unwrap();
     assert_eq!(
         (&status["needs_person"], &status["cost_usd"]),
         (
@@ -47,13 +47,13 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
             &json!(1.5)
         )
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
-/// Of features that are over, the newest five are named.
+/// The status lists only the newest five of the ended features.
 #[tokio::test(flavor = "multi_thread")]
-async fn features_that_are_not_named_are_paused_and_cost_something_too() {
-    let stage = Stage::set().await;
+async fn totals_include_features_that_the_status_does_not_list() {
+    let stage = Stage::start().await;
     for n in 0..7 {
         let graph = "- {key: a, title: A, pool: nowhere}\n";
         stage.api.submit(&format!("g{n}"), graph).await;
@@ -68,27 +68,27 @@ async fn features_that_are_not_named_are_paused_and_cost_something_too() {
         } else {
             format!("feature cancel g{n} --yes")
         };
-        said(&stage, &line).await;
+        stdout_of(&stage, &line).await;
     }
-    let told = said(&stage, "status").await;
+    let text = stdout_of(&stage, "status").await;
     assert!(
-        told.contains("1 feature is paused, 3.00 USD so far, 3.50 USD with all other features"),
-        "{told}"
+        text.contains("1 feature is paused, 3.00 USD so far, 3.50 USD with all other features"),
+        "{text}"
     );
-    let told = said(&stage, "feature list").await;
-    assert!(told.contains("3.50 USD so far\n"), "{told}");
-    let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
+    let text = stdout_of(&stage, "feature list").await;
+    assert!(text.contains("3.50 USD so far\n"), "{text}");
+    let status: Value = serde_json::from_str(&stdout_of(&stage, "status --output json").await).unwrap();
     assert_eq!(
         (&status["cost_usd"], &status["total_cost_usd"]),
         (&json!(3.0), &json!(3.5))
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
-/// The newest five that are over, and whatever needs a person, however old.
+/// The status lists the newest five ended features and every feature that needs a person, however old.
 #[tokio::test(flavor = "multi_thread")]
-async fn features_that_need_a_person_are_always_named() {
-    let stage = Stage::set().await;
+async fn the_status_always_lists_features_that_need_a_person() {
+    let stage = Stage::start().await;
     let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
@@ -99,14 +99,14 @@ async fn features_that_need_a_person_are_always_named() {
             .api
             .submit(&format!("g{n}"), "- {key: a, title: A, pool: nowhere}\n")
             .await;
-        said(&stage, &format!("feature cancel g{n} --yes")).await;
+        stdout_of(&stage, &format!("feature cancel g{n} --yes")).await;
     }
-    let told = said(&stage, "status").await;
+    let text = stdout_of(&stage, "status").await;
     assert!(
-        told.contains("\nf ") && told.contains("\nand 2 more: `ralph feature list`\n"),
-        "{told}"
+        text.contains("\nf ") && text.contains("\nand 2 more: `ralph feature list`\n"),
+        "{text}"
     );
-    let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
+    let status: Value = serde_json::from_str(&stdout_of(&stage, "status --output json").await).unwrap();
     assert_eq!(
         (
             status["features"].as_array().unwrap().len(),
@@ -114,26 +114,26 @@ async fn features_that_need_a_person_are_always_named() {
         ),
         (6, &json!(2))
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_told_times_of_their_zone_and_programs_of_none() {
-    let stage = Stage::set().await;
+async fn people_get_times_in_their_zone_and_programs_in_utc() {
+    let stage = Stage::start().await;
     stage
         .api
         .submit("g", "- {key: a, title: A, pool: nowhere}\n")
         .await;
-    said(&stage, "task skip g/a").await;
+    stdout_of(&stage, "task skip g/a").await;
     for (zone, ends) in [("XYZ-5:30", "+05:30"), ("XYZ3", "-03:00"), ("UTC0", "Z")] {
-        let log = said_in(zone, &stage, "task log g/a").await;
+        let log = stdout_in_zone(zone, &stage, "task log g/a").await;
         let entry = log.lines().find(|line| line.contains("skip")).unwrap_or(&log);
         let time = entry.split_whitespace().nth(1).unwrap_or_default();
         assert!(time.ends_with(ends), "{zone}: {log}");
-        let log = said_in(zone, &stage, "task log g/a --output json").await;
+        let log = stdout_in_zone(zone, &stage, "task log g/a --output json").await;
         let log: Value = serde_json::from_str(&log).unwrap();
         let at = log["items"][0]["at"].as_str().unwrap();
         assert!(at.ends_with('Z'), "{zone}: {log}");
     }
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,16 +1,16 @@
-//! The morning: what waits for a person is understood with one command, and decided with one command each.
+//! The inbox: one command shows what waits for a person, and one more decides each item.
 
 use ralph_tests::harness::{WorkerOptions, until};
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{output, said};
+use crate::typed::{output, stdout_of};
 
 async fn inbox(stage: &Stage) -> Value {
-    serde_json::from_str(&said(stage, "inbox --output json").await).unwrap()
+    serde_json::from_str(&stdout_of(stage, "inbox --output json").await).unwrap()
 }
 
-/// The command of an item that begins with these words, once the item is there.
+/// The command of an inbox item that begins with these words.
 async fn command(stage: &Stage, kind: &str, name: &str, begins: &str) -> String {
     let inbox = inbox(stage).await;
     let items = inbox["items"].as_array().unwrap();
@@ -43,7 +43,7 @@ fn tasks(n: usize, usd: f64, last: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_night_is_understood_and_decided_in_the_morning() {
+async fn one_command_shows_a_night_and_one_more_decides_each_item() {
     let options = WorkerOptions::named("w").slots(4);
     let stage = Stage::with(&options, &[("README.md", "begin\n")], "").await;
     let submit = async |name: &str, tasks: String, more: Value| {
@@ -80,8 +80,8 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
         crate::caller::ended(&stage.api, name).await;
     }
 
-    // Understood with one command.
-    let shown = said(&stage, "inbox").await;
+    // One command shows everything.
+    let shown = stdout_of(&stage, "inbox").await;
     for words in [
         "5 features: ",
         "1 done",
@@ -106,7 +106,7 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
     );
     assert_eq!(listed["tasks"]["total"], 50, "{listed}");
 
-    // Decided with one command each.
+    // One command decides each item.
     for (kind, name, begins) in [
         ("approval", "idea/plan", "task approve"),
         ("review", "waiting/last", "task retry"),
@@ -114,17 +114,17 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
         ("limit", "capped", "feature edit"),
     ] {
         let line = command(&stage, kind, name, begins).await;
-        said(&stage, &line).await;
+        stdout_of(&stage, &line).await;
     }
     for name in ["waiting", "failing", "capped", "idea"] {
         let over = crate::caller::ended(&stage.api, name).await;
         assert_eq!(over["feature"]["run"]["outcome"], "complete", "{name}: {over}");
     }
-    let shown = said(&stage, "inbox").await;
+    let shown = stdout_of(&stage, "inbox").await;
     assert!(shown.contains("nothing waits for you"), "{shown}");
 
-    // What happened, in the order of time.
-    let log: Value = serde_json::from_str(&said(&stage, "log --since 12h --output json").await).unwrap();
+    // The log, in order of time.
+    let log: Value = serde_json::from_str(&stdout_of(&stage, "log --since 12h --output json").await).unwrap();
     let events = log["items"].as_array().unwrap();
     let at: Vec<&str> = events.iter().map(|event| event["at"].as_str().unwrap()).collect();
     assert!(at.is_sorted(), "{at:?}");
@@ -143,19 +143,19 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
     has("landed", "finished", "landed");
     has("person", "idea", "approve");
     has("person", "capped", "edit");
-    let shown = said(&stage, "log --since 12h --feature capped").await;
+    let shown = stdout_of(&stage, "log --since 12h --feature capped").await;
     assert!(
         shown.contains("limit_reached") && !shown.contains("idea"),
         "{shown}"
     );
     let refused = output(&stage, "log --since yesterday").await;
     assert!(String::from_utf8_lossy(&refused.stderr).contains("give a time ago like 12h"));
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_workers_and_features_that_stand_still_wait_as_well() {
-    let stage = Stage::set().await;
+async fn the_inbox_lists_limits_missing_workers_and_idle_features() {
+    let stage = Stage::start().await;
     stage
         .api
         .submit("unserved", "- {key: a, title: A, pool: gpu}\n")
@@ -168,13 +168,13 @@ async fn limits_workers_and_features_that_stand_still_wait_as_well() {
         .api
         .submit("paused", "- {key: a, title: A, pool: gpu}\n")
         .await;
-    said(&stage, "feature stop stopped").await;
-    said(&stage, "feature pause paused").await;
+    stdout_of(&stage, "feature stop stopped").await;
+    stdout_of(&stage, "feature pause paused").await;
     let more = json!({"tasks": {"source": "t", "text": "- {key: a, title: A, description: \"@usage 10 2 0.6\\n@done\"}\n"}});
     stage.submit(more).await;
     stage.ends("complete").await;
-    said(&stage, "budget set day --max-cost 0.5").await;
-    until("the inbox to be whole", async || {
+    stdout_of(&stage, "budget set day --max-cost 0.5").await;
+    until("all four inbox items", async || {
         let inbox = inbox(&stage).await;
         let items = inbox["items"].as_array().unwrap().iter();
         let mut kinds: Vec<&str> = items.map(|item| item["kind"].as_str().unwrap()).collect();
@@ -185,14 +185,14 @@ async fn limits_workers_and_features_that_stand_still_wait_as_well() {
         }
     })
     .await;
-    said(&stage, &command(&stage, "limit", "day", "budget set").await).await;
-    said(
+    stdout_of(&stage, &command(&stage, "limit", "day", "budget set").await).await;
+    stdout_of(
         &stage,
         &command(&stage, "paused", "paused", "feature resume").await,
     )
     .await;
-    said(&stage, &command(&stage, "run", "stopped", "feature run").await).await;
+    stdout_of(&stage, &command(&stage, "run", "stopped", "feature run").await).await;
     let kinds = inbox(&stage).await["items"].as_array().unwrap().len();
     assert_eq!(kinds, 1);
-    stage.strike().await;
+    stage.stop().await;
 }

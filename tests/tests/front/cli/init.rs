@@ -1,4 +1,4 @@
-//! `init` with the real program: what it writes, and what it leaves alone.
+//! `init` with the real program: it writes what is missing and leaves the rest alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ fn ralph(folder: &Path, args: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Sets the folder up; gives what it says line by line.
+/// Sets up the folder; gives the lines of the output.
 fn init(folder: &Path) -> Vec<String> {
     let output = ralph(folder, &["init"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && said.is_empty(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
     let shown = String::from_utf8(output.stdout).unwrap();
     shown.lines().map(str::to_owned).collect()
 }
@@ -66,22 +66,22 @@ fn an_empty_repository_is_set_up_once() {
     assert_eq!(done.len(), 3);
     let ignored = std::fs::read_to_string(folder.join(".gitignore")).unwrap();
     assert_eq!(ignored, ".ralph/*\n!.ralph/knowledge/\n!.ralph/features/\n");
-    // What was written changes nothing: every key is commented out, and nobody is warned of any.
+    // The new file changes nothing: every key is commented out, and none gives a warning.
     let config = ralph(folder, &["config", "--output", "json"]);
-    let said = String::from_utf8_lossy(&config.stderr);
-    assert!(config.status.success() && said.is_empty(), "{said}");
+    let stderr = String::from_utf8_lossy(&config.stderr);
+    assert!(config.status.success() && stderr.is_empty(), "{stderr}");
     assert!(!String::from_utf8_lossy(&config.stdout).contains("\"source\": \"file\""));
 
     let before = files(folder);
     assert_eq!(init(folder), ["everything stands already"]);
-    let told = ralph(folder, &["init", "--output", "json"]).stdout;
-    let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
-    assert_eq!(told["done"], serde_json::json!([]), "{told}");
+    let printed = ralph(folder, &["init", "--output", "json"]).stdout;
+    let printed: serde_json::Value = serde_json::from_slice(&printed).unwrap();
+    assert_eq!(printed["done"], serde_json::json!([]), "{printed}");
     assert_eq!(files(folder), before);
 }
 
 #[test]
-fn what_stands_is_kept() {
+fn existing_files_are_kept() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path();
     for (name, text) in [
@@ -106,7 +106,7 @@ fn what_stands_is_kept() {
 }
 
 #[test]
-fn skills_of_an_older_set_up_move_to_where_agents_look() {
+fn skills_of_an_older_setup_move_to_the_agents_folder() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path();
     write(folder, ".ralph/skills/testing/SKILL.md", "Test it.\n");
@@ -118,14 +118,14 @@ fn skills_of_an_older_set_up_move_to_where_agents_look() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named() {
+fn init_names_a_missing_folder_and_a_file_in_the_way() {
     let root = tempfile::tempdir().unwrap();
     let check = |folder: &str, code: i32, word: &str| {
         let output = ralph(root.path(), &["init", folder]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            output.status.code() == Some(code) && said.contains(word),
-            "{folder}: {said}"
+            output.status.code() == Some(code) && stderr.contains(word),
+            "{folder}: {stderr}"
         );
     };
     check("nowhere", 2, "there is no folder nowhere");

@@ -1,4 +1,4 @@
-//! Ctrl+C on a command that was to wait, before the coordinator answered (SPEC 3.6).
+//! Ctrl+C on a command with `--wait` before the coordinator has answered (SPEC 3.6).
 
 use std::process::{Output, Stdio};
 
@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 
 use crate::caller::{ADMIN, Api};
 
-/// A coordinator, and a way to it that holds the first answer back.
+/// A coordinator behind a proxy that holds back the first answer.
 struct Held {
     world: World,
     api: Api,
     url: String,
-    /// Comes when the first answer has begun.
+    /// Resolves when the first answer has begun.
     answered: oneshot::Receiver<()>,
     release: oneshot::Sender<()>,
 }
@@ -55,7 +55,7 @@ async fn pass(mut client: TcpStream, mut server: TcpStream, holding: Option<Hold
         if let Some((begun, released)) = holding {
             let byte = from_server.read_u8().await.unwrap();
             begun.send(()).unwrap();
-            // Whoever left reads no answer.
+            // Without a release, the client has left and reads no answer.
             if released.await.is_err() {
                 return;
             }
@@ -87,7 +87,7 @@ impl Held {
         tasks["items"].as_array().unwrap().len()
     }
 
-    async fn strike(self) {
+    async fn stop(self) {
         self.api.stop().await;
         self.world.stop().await;
     }
@@ -98,24 +98,24 @@ fn interrupt(child: &Child) {
     kill(id, Signal::SIGINT).unwrap();
 }
 
-/// Reads what it says until it waits for the answer.
+/// Reads its output until it waits for the answer.
 async fn until_noticed(child: &mut Child) {
     let mut lines = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("Ctrl+C again leaves without it") {
-        assert_ne!(lines.read_line(&mut said).await.unwrap(), 0, "{said}");
+    let mut text = String::new();
+    while !text.contains("Ctrl+C again leaves without it") {
+        assert_ne!(lines.read_line(&mut text).await.unwrap(), 0, "{text}");
     }
     child.stderr = Some(lines.into_inner());
 }
 
-fn assert_left(output: &Output, words: &str) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains(words), "{said}");
+fn assert_interrupted(output: &Output, words: &str) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains(words), "{text}");
 }
 
 #[tokio::test]
-async fn what_began_is_told_before_the_command_ends() {
+async fn an_interrupted_command_reports_the_run_that_it_started() {
     let mut held = held().await;
     let mut child = held.submits();
     (&mut held.answered).await.unwrap();
@@ -124,14 +124,14 @@ async fn what_began_is_told_before_the_command_ends() {
     let (release, _) = oneshot::channel();
     std::mem::replace(&mut held.release, release).send(()).unwrap();
     let output = child.wait_with_output().await.unwrap();
-    assert_left(&output, "the run goes on");
-    assert_left(&output, "fix-the-login");
+    assert_interrupted(&output, "the run goes on");
+    assert_interrupted(&output, "fix-the-login");
     assert_eq!(held.tasks().await, 1);
-    held.strike().await;
+    held.stop().await;
 }
 
 #[tokio::test]
-async fn a_second_one_waits_for_no_answer() {
+async fn a_second_interrupt_does_not_wait_for_the_answer() {
     let mut held = held().await;
     let mut child = held.submits();
     (&mut held.answered).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_second_one_waits_for_no_answer() {
     until_noticed(&mut child).await;
     interrupt(&child);
     let output = child.wait_with_output().await.unwrap();
-    assert_left(&output, "left before the coordinator answered");
-    assert_eq!(held.tasks().await, 1, "it was taken all the same");
-    held.strike().await;
+    assert_interrupted(&output, "left before the coordinator answered");
+    assert_eq!(held.tasks().await, 1, "the coordinator accepted the task");
+    held.stop().await;
 }

@@ -42,8 +42,8 @@ impl Machine {
 
     fn json(&self, args: &[&str]) -> Value {
         let output = self.run(&[args, &["--output", "json"]].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{args:?}: {said}"))
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{args:?}: {stderr}"))
     }
 
     /// Starts `up` and waits until it says that it is ready.
@@ -51,7 +51,7 @@ impl Machine {
         self.up_with(name, |_| {})
     }
 
-    /// The same with a command that `change` has changed.
+    /// Like [`Self::up`], after `change` has changed the command.
     pub fn up_with(&self, name: &str, change: impl FnOnce(&mut Command)) -> Spawned {
         let agent = binary("ralph-scripted-agent");
         let agent = agent.to_str().unwrap();
@@ -66,9 +66,9 @@ impl Machine {
     }
 
     /// Processes that have our data folder in their arguments or environment.
-    fn left(&self) -> Vec<String> {
+    fn processes(&self) -> Vec<String> {
         let mark = self.at("data").to_string_lossy().into_owned();
-        let mut left = Vec::new();
+        let mut found = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let read = |file: &str| {
                 let bytes = std::fs::read(entry.path().join(file)).unwrap_or_default();
@@ -76,10 +76,10 @@ impl Machine {
             };
             let arguments = read("cmdline");
             if arguments.contains(&mark) || read("environ").contains(&mark) {
-                left.push(format!("{} {arguments}", entry.file_name().to_string_lossy()));
+                found.push(format!("{} {arguments}", entry.file_name().to_string_lossy()));
             }
         }
-        left
+        found
     }
 }
 
@@ -88,7 +88,7 @@ fn write(path: &Path, text: &str) {
 }
 
 #[test]
-fn one_machine_works_through_a_feature_and_survives_its_own_death() {
+fn one_machine_completes_a_feature_and_survives_a_kill() {
     let machine = Machine::new();
     let repository = Repository::create(machine.root.path(), &[("README.md", "begin\n")]).unwrap();
     let repo = repository.path().to_str().unwrap().to_owned();
@@ -100,10 +100,10 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
     let mut up = machine.up("up-1.log");
     let second = machine.run(&["up"]);
     assert_eq!(second.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&second.stderr);
+    let stderr = String::from_utf8_lossy(&second.stderr);
     assert!(
-        said.contains("in use by process") && said.contains("--data"),
-        "{said}"
+        stderr.contains("in use by process") && stderr.contains("--data"),
+        "{stderr}"
     );
 
     let submit = [
@@ -117,8 +117,8 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
         "--no-verify",
     ];
     let waited = machine.run(&[&submit[..], &["--wait", "--output", "json"]].concat());
-    let said = String::from_utf8_lossy(&waited.stderr);
-    assert_eq!(waited.status.code(), Some(0), "{said}");
+    let stderr = String::from_utf8_lossy(&waited.stderr);
+    assert_eq!(waited.status.code(), Some(0), "{stderr}");
     let progress: Value = serde_json::from_slice(&waited.stdout).unwrap();
     assert_eq!(progress["feature"]["run"]["outcome"], "complete");
     assert_eq!(
@@ -145,7 +145,7 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("stands already"));
 
-    // Killed with a session under way, nothing of it is left, and the next `up` goes on.
+    // A kill during a session leaves no process, and the next `up` continues.
     write(
         &machine.at("slow.yaml"),
         "- key: a\n  title: Take a while\n  description: |\n    @say It takes a while.\n    @on-attempt 1 @wait 600000\n    @write c.txt <<END\n    three\n    END\n    @done\n",
@@ -163,14 +163,14 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
         "0",
     ];
     assert!(machine.run(&slow).status.success());
-    // An order that no worker got yet is handed out again as the same attempt: its agent has to be at work.
+    // A dispatch that no worker has got is assigned again as the same attempt, so wait for the agent's work.
     until_blocking("the session", || {
         let tasks = machine.json(&["task", "list", "slow"]);
         let logs = machine.run(&["logs", tasks["items"][0]["id"].as_str().unwrap()]);
         String::from_utf8_lossy(&logs.stdout).contains("It takes a while.")
     });
     up.kill();
-    until_blocking("the end of what it started", || machine.left().is_empty());
+    until_blocking("the end of its processes", || machine.processes().is_empty());
     let orphaned = machine.run(&["status"]);
     assert_eq!(orphaned.status.code(), Some(1));
     let mut up = machine.up("up-2.log");
@@ -189,7 +189,7 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
     up.signal(Signal::SIGTERM);
     until_blocking("`up` to end", || up.try_wait().is_some());
     assert!(up.try_wait().unwrap().success(), "{}", up.output());
-    assert_eq!(machine.left(), Vec::<String>::new());
+    assert_eq!(machine.processes(), Vec::<String>::new());
     let stopped = machine.run(&["status"]);
     assert!(String::from_utf8_lossy(&stopped.stderr).contains("nothing runs in the data folder"));
 }
@@ -228,9 +228,9 @@ fn an_interrupted_wait_leaves_the_run_going() {
     });
     kill(Pid::from_raw(waiting.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = waiting.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("the run goes on"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("the run goes on"), "{stderr}");
 
     let shown = machine.json(&["feature", "show", "f"]);
     assert_eq!(shown["feature"]["status"], "running");
@@ -251,7 +251,7 @@ fn an_interrupted_wait_leaves_the_run_going() {
     let context = machine.run(&["context", task]);
     assert!(
         String::from_utf8_lossy(&context.stdout).contains("don't wait"),
-        "the next attempt is told"
+        "the next attempt has the feedback"
     );
     up.signal(Signal::SIGTERM);
     until_blocking("`up` to end", || up.try_wait().is_some());
@@ -262,16 +262,16 @@ fn a_drained_worker_stays_away_until_the_next_up() {
     let machine = Machine::new();
     let mut up = machine.up("up-1.log");
     let drained = machine.run(&["worker", "drain", "worker-1"]);
-    let said = String::from_utf8_lossy(&drained.stderr);
-    assert!(drained.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&drained.stderr);
+    assert!(drained.status.success(), "{stderr}");
     until_blocking("the worker's end", || {
         assert!(up.try_wait().is_none(), "{}", up.output());
-        let told = up.output();
+        let output = up.output();
         let log = std::fs::read_to_string(machine.at("data/logs/worker-1.log"));
-        let ended = told.contains("worker-1 was drained");
+        let ended = output.contains("worker-1 was drained");
         ended
             .then_some(())
-            .ok_or_else(|| format!("{told}\n{}", log.unwrap_or_default()))
+            .ok_or_else(|| format!("{output}\n{}", log.unwrap_or_default()))
     });
     assert!(
         !up.output().contains("starting worker-1 again"),
@@ -290,7 +290,7 @@ fn a_drained_worker_stays_away_until_the_next_up() {
 }
 
 #[test]
-fn a_conversation_about_a_feature_is_with_the_agent_that_up_was_given() {
+fn a_feature_conversation_uses_the_agent_that_up_was_given() {
     let machine = Machine::new();
     let mut up = machine.up("up-1.log");
     let draft = machine.run(&["feature", "create", "todo", "--description", "Todo", "--no-repo"]);
@@ -300,7 +300,7 @@ fn a_conversation_about_a_feature_is_with_the_agent_that_up_was_given() {
         String::from_utf8_lossy(&draft.stderr)
     );
     let mut talk = machine.command(&["feature", "spec", "todo"]);
-    // What is talked about may hold no data of ours.
+    // The folder of the conversation must hold no data of Ralph.
     std::fs::create_dir(machine.at("idea")).unwrap();
     talk.current_dir(machine.at("idea"))
         .env_remove("RALPH_AGENT")
@@ -311,18 +311,18 @@ fn a_conversation_about_a_feature_is_with_the_agent_that_up_was_given() {
     terminal.until("› ");
     terminal.press("\u{4}");
     let (_, shown) = terminal.end();
-    // The copy that it read is gone with it.
+    // The copy that the agent read is gone with the conversation.
     assert!(!shown.contains("to go on: "), "{shown}");
     up.signal(Signal::SIGTERM);
     until_blocking("`up` to stop", || up.try_wait().is_some());
 }
 
 #[test]
-fn up_in_the_background_tells_what_it_has_in_force_until_down_stops_it() {
+fn up_in_the_background_shows_its_settings_until_down_stops_it() {
     let machine = Machine::new();
     let command = |args: &[&str]| {
         let mut command = machine.command(args);
-        // A list of folders, to some programs.
+        // Some programs would read this path as a list of folders.
         command.env("RALPH_DATA", machine.at("a,b"));
         command
     };
@@ -330,10 +330,10 @@ fn up_in_the_background_tells_what_it_has_in_force_until_down_stops_it() {
     up.env("RALPH_LEASE_MS", "21000")
         .env("RALPH_NOTIFY_SECRET", "nobody-sees-this");
     let up = up.output().unwrap();
-    let said = String::from_utf8_lossy(&up.stderr);
+    let stderr = String::from_utf8_lossy(&up.stderr);
     assert!(
-        up.status.success() && said.contains("`ralph-coordinator down` stops it"),
-        "{said}"
+        up.status.success() && stderr.contains("`ralph-coordinator down` stops it"),
+        "{stderr}"
     );
 
     let config = |args: &[&str]| {
@@ -350,10 +350,10 @@ fn up_in_the_background_tells_what_it_has_in_force_until_down_stops_it() {
 
     for stops in [true, false] {
         let down = command(&["down"]).output().unwrap();
-        let said = String::from_utf8_lossy(&down.stderr);
+        let stderr = String::from_utf8_lossy(&down.stderr);
         assert!(
-            down.status.success() && said.contains("nothing runs") != stops,
-            "{said}"
+            down.status.success() && stderr.contains("nothing runs") != stops,
+            "{stderr}"
         );
         let status = command(&["status"]).output().unwrap();
         assert!(!status.status.success());

@@ -1,4 +1,4 @@
-//! `memory …` as a person uses it, against a coordinator that listens.
+//! `memory …` as a person uses it, against a real coordinator.
 
 use std::path::Path;
 
@@ -23,8 +23,8 @@ pub async fn ralph(api: &Api, folder: &Path, args: &[&str]) -> String {
         .output()
         .await
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -71,7 +71,7 @@ async fn an_entry_is_added_found_changed_and_hidden() {
         &["memory", "search", "Serial numbers of zones", "--repo", "another"],
     )
     .await;
-    assert_eq!(other["items"], json!([]), "memories of repositories do not meet");
+    assert_eq!(other["items"], json!([]), "each repository has its own memory");
 
     ralph(
         &api,
@@ -108,12 +108,12 @@ async fn an_entry_is_added_found_changed_and_hidden() {
     world.stop().await;
 }
 
-/// How many entries were imported, and how many were known.
+/// Runs an import; gives the numbers of imported and of already known entries.
 pub async fn imported(api: &Api, here: &std::path::Path, import: &[&str]) -> (u64, u64) {
-    let told = ralph_json(api, here, import).await;
+    let reply = ralph_json(api, here, import).await;
     (
-        told["imported"].as_u64().unwrap(),
-        told["known"].as_u64().unwrap(),
+        reply["imported"].as_u64().unwrap(),
+        reply["known"].as_u64().unwrap(),
     )
 }
 
@@ -135,7 +135,7 @@ async fn knowledge_files_survive_import_and_export_byte_for_byte() {
     let out = std::fs::read_to_string(here.join("out/cargo-bench-requires-nightly.md")).unwrap();
     assert_eq!(out, file);
 
-    // A file that a person changed takes the place of what it was.
+    // A changed file replaces its entry.
     let changed = file.replace("requires nightly.\n", "needs a toolchain.\n");
     std::fs::write(folder.join("cargo-bench-requires-nightly.md"), &changed).unwrap();
     assert_eq!(imported(&api, here, &import).await, (1, 0));
@@ -145,7 +145,7 @@ async fn knowledge_files_survive_import_and_export_byte_for_byte() {
     let again = std::fs::read_to_string(here.join("again/cargo-bench-requires-nightly.md")).unwrap();
     assert_eq!(again, changed);
 
-    // Where a link has its name, what that leads to stays.
+    // An export replaces a link of that name; the link's target stays.
     std::fs::create_dir(here.join("links")).unwrap();
     std::fs::write(here.join("precious"), "not to be lost\n").unwrap();
     let name = "links/cargo-bench-requires-nightly.md";
@@ -155,7 +155,7 @@ async fn knowledge_files_survive_import_and_export_byte_for_byte() {
     let precious = std::fs::read_to_string(here.join("precious")).unwrap();
     assert_eq!(precious, "not to be lost\n");
 
-    // So does one that was changed back.
+    // A file that was changed back replaces its entry too.
     std::fs::write(folder.join("cargo-bench-requires-nightly.md"), file).unwrap();
     assert_eq!(imported(&api, here, &import).await, (1, 0));
     assert_eq!(imported(&api, here, &import).await, (0, 1));
@@ -167,7 +167,7 @@ async fn knowledge_files_survive_import_and_export_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_questions_is_answered_line_by_line_with_what_was_older() {
+async fn a_batch_of_questions_is_answered_with_older_entries_only() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let here = world.dir();
@@ -236,7 +236,7 @@ async fn a_file_of_questions_is_answered_line_by_line_with_what_was_older() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_that_say_nothing_are_refused() {
+async fn empty_and_invalid_memory_requests_are_refused() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let (_, learned) = api
@@ -281,7 +281,7 @@ async fn entries_that_say_nothing_are_refused() {
         (edit.as_str(), json!({"body": ""}), "text"),
     ] {
         let (status, problem) = api.post(path, &body).await;
-        // What the document forbids, and what makes no sense.
+        // 400 for what the schema forbids, 422 for what makes no sense.
         let expected = match words {
             "colour" | "limit" | "0 to 36500" => StatusCode::BAD_REQUEST,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
@@ -297,8 +297,8 @@ async fn entries_that_say_nothing_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_was_judged_is_taken_back_and_explained() {
-    let stage = Stage::set().await;
+async fn memory_of_a_verified_attempt_is_explained_and_revoked() {
+    let stage = Stage::start().await;
     let tasks = r#"
 - key: a
   title: Boil water
@@ -314,7 +314,7 @@ async fn an_attempt_that_was_judged_is_taken_back_and_explained() {
     let (_, tasks) = stage.api.get("/features/f/tasks").await;
     let task = tasks["items"][0]["id"].as_str().unwrap();
     let here = stage.world.dir();
-    // The last session that it had is its verifier's.
+    // The task's last session is its verifier's.
     let explained = ralph_json(&stage.api, here, &["memory", "explain", task]).await;
     let (_, shown) = stage.api.get(&format!("/tasks/{task}")).await;
     let work = shown["dispatches"][0]["id"].as_str().unwrap();
@@ -328,20 +328,20 @@ async fn an_attempt_that_was_judged_is_taken_back_and_explained() {
     assert_eq!(
         names(&explained["sections"]).len(),
         6,
-        "each is accounted for: {explained}"
+        "every section is explained: {explained}"
     );
     let context = ralph_json(&stage.api, here, &["context", task, "--attempt", "1"]).await;
     assert_eq!(context["sections"], explained["sections"]);
     assert_eq!(context["items"], explained["items"]);
-    let told = ralph_json(&stage.api, here, &["memory", "revoke", task]).await;
-    assert_eq!(told["entries"], 1);
+    let reply = ralph_json(&stage.api, here, &["memory", "revoke", task]).await;
+    assert_eq!(reply["entries"], 1);
     let listed = ralph_json(&stage.api, here, &["memory", "list", "--repo", "r"]).await;
     assert_eq!(listed["items"], json!([]));
     let (_, all) = stage.api.get("/memory?repo=r&all=true").await;
     let entry = &all["items"][0];
     assert_eq!(entry["pruned_because"], "revoked", "{all}");
     refuses_to_restore(&stage.api, &[&entry["id"]], "was taken back with the attempt").await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 async fn refuses_to_restore(api: &Api, ids: &[&Value], words: &str) {
@@ -351,7 +351,7 @@ async fn refuses_to_restore(api: &Api, ids: &[&Value], words: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_hidden_comes_back_but_not_what_was_replaced() {
+async fn hidden_entries_are_restored_and_replaced_ones_are_not() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let here = world.dir();
@@ -369,11 +369,11 @@ async fn what_was_hidden_comes_back_but_not_what_was_replaced() {
     let restore = ["memory", "restore", learned.as_str()];
     ralph(&api, here, &["memory", "prune", &learned]).await;
     assert_eq!(found().await, json!([]));
-    let told = ralph(&api, here, &restore).await;
-    assert!(told.contains("1 entry restored"), "{told}");
+    let reply = ralph(&api, here, &restore).await;
+    assert!(reply.contains("1 entry restored"), "{reply}");
     assert_eq!(found().await[0]["id"], *learned);
-    let told = ralph(&api, here, &restore).await;
-    assert!(told.contains("0 entries restored"), "{told}");
+    let reply = ralph(&api, here, &restore).await;
+    assert!(reply.contains("0 entries restored"), "{reply}");
 
     let boils =
         |at: &str| json!({"kind": "knowledge", "title": "The kettle boils", "body": at, "tags": ["kettle"]});
@@ -395,7 +395,7 @@ async fn what_was_hidden_comes_back_but_not_what_was_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn titles_of_one_slug_are_files_of_their_own() {
+async fn titles_with_the_same_slug_get_separate_files() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let here = world.dir();
@@ -435,7 +435,7 @@ async fn titles_of_one_slug_are_files_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_was_shown_lately_is_not_unused_though_that_is_no_longer_kept() {
+async fn an_entry_shown_recently_counts_as_used_without_its_records() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let (status, added) = api

@@ -1,4 +1,4 @@
-//! Names as people type them: whose feature is meant, and what was meant by one that nobody has.
+//! Names as people type them: which feature a name means, and suggestions for unknown names.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,25 +22,25 @@ fn ralph(api: &Api, folder: &Path, line: &str) -> Output {
     command.output().unwrap()
 }
 
-/// What a command that succeeds prints.
-fn said(api: &Api, folder: &Path, line: &str) -> String {
+/// Standard output of a command that must succeed.
+fn stdout_of(api: &Api, folder: &Path, line: &str) -> String {
     let output = ralph(api, folder, line);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`{line}`: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "`{line}`: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Why a command fails.
+/// Checks that a command fails and says these words.
 fn refused(api: &Api, folder: &Path, line: &str, words: &[&str]) {
     let output = ralph(api, folder, line);
-    let told = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !output.status.success() && words.iter().all(|word| told.contains(word)),
-        "`{line}` should tell {words:?}: {told}"
+        !output.status.success() && words.iter().all(|word| stderr.contains(word)),
+        "`{line}` should say {words:?}: {stderr}"
     );
 }
 
-/// The id of a draft of this name with a task `a`, in a repository of that identity.
+/// Creates a draft with a task `a` in the repository with this identity; gives the draft's id.
 async fn draft(api: &Api, name: &str, repo: &str) -> String {
     let body = json!({
         "name": name,
@@ -58,7 +58,7 @@ async fn draft(api: &Api, name: &str, repo: &str) -> String {
     answer["feature"]["id"].as_str().unwrap().to_owned()
 }
 
-/// What the coordinator says to a draft of this name that wants to land on this branch of `github.com/team/ours`.
+/// Creates a draft that lands on this branch of `github.com/team/ours`; gives the status and the error.
 async fn lands_on(api: &Api, name: &str, branch: &str) -> (u16, String) {
     let body = json!({
         "name": name,
@@ -89,7 +89,7 @@ fn git(folder: &Path, line: &str) {
     assert!(done.unwrap().success(), "git {line}");
 }
 
-/// A folder with an empty repository in it, whose origin this is.
+/// Creates a folder with an empty repository that has this origin.
 fn clone(world: &World, name: &str, origin: &str) -> PathBuf {
     let folder = world.dir().join(name);
     std::fs::create_dir(&folder).unwrap();
@@ -113,7 +113,7 @@ async fn a_name_means_the_feature_of_the_repository_in_which_it_is_typed() {
     std::fs::create_dir(&nowhere).unwrap();
 
     let json = |folder: &Path, line: &str| -> Value {
-        serde_json::from_str(&said(&api, folder, &format!("{line} --output json"))).unwrap()
+        serde_json::from_str(&stdout_of(&api, folder, &format!("{line} --output json"))).unwrap()
     };
     assert_eq!(json(&here, "feature show todo")["feature"]["id"], *ours);
     assert_eq!(json(&here, "task show todo/a")["feature"], *ours);
@@ -144,7 +144,7 @@ async fn a_name_means_the_feature_of_the_repository_in_which_it_is_typed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_nothing_has_is_answered_with_the_one_that_is_near() {
+async fn an_unknown_name_gets_a_similar_one_suggested() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let api = Api::start(&world).await;
@@ -156,32 +156,32 @@ async fn a_name_that_nothing_has_is_answered_with_the_one_that_is_near() {
     let _worker = Stub::hello(&world, "builder-1").await.unwrap();
     let here = world.dir().join("here");
     std::fs::create_dir(&here).unwrap();
-    let told = |line: &str, words: &[&str]| refused(&api, &here, line, words);
-    told(
+    let fails = |line: &str, words: &[&str]| refused(&api, &here, line, words);
+    fails(
         "feature show zonefiles",
         &["did you mean `zone-files`?", "feature list"],
     );
-    told("feature pause zone-fiels", &["did you mean `zone-files`?"]);
-    told("task list zone_files", &["did you mean `zone-files`?"]);
-    told(
+    fails("feature pause zone-fiels", &["did you mean `zone-files`?"]);
+    fails("task list zone_files", &["did you mean `zone-files`?"]);
+    fails(
         "task show zone-files/parsr",
         &["did you mean `zone-files/parser`?"],
     );
-    told("task show zone-file/parser", &["did you mean `zone-files`?"]);
-    told(
+    fails("task show zone-file/parser", &["did you mean `zone-files`?"]);
+    fails(
         "worker show builder1",
         &["did you mean `builder-1`?", "worker list"],
     );
-    told("worker drain bulider-1", &["did you mean `builder-1`?"]);
+    fails("worker drain bulider-1", &["did you mean `builder-1`?"]);
     for far in [
         "feature show invoices",
         "task show zone-files/invoices",
         "worker show invoices",
     ] {
-        told(far, &["there is no", "list` shows"]);
+        fails(far, &["there is no", "list` shows"]);
         let output = ralph(&api, &here, far);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!said.contains("did you mean"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!stderr.contains("did you mean"), "{stderr}");
     }
     api.stop().await;
     world.stop().await;
@@ -195,7 +195,7 @@ fn mistyped(id: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_or_a_token_that_there_is_not_is_answered_with_the_one_that_is_near() {
+async fn an_unknown_id_or_token_gets_a_similar_one_suggested() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let submitted = api.submit("f", "- {key: a, title: A, pool: nowhere}").await;
@@ -206,40 +206,40 @@ async fn an_id_or_a_token_that_there_is_not_is_answered_with_the_one_that_is_nea
     }
     let here = world.dir().join("here");
     std::fs::create_dir(&here).unwrap();
-    said(&api, &here, "token revoke gone-build");
-    let meant = |line: &str, meant: &Value| {
-        let meant = format!("did you mean `{}`?", meant.as_str().unwrap());
-        refused(&api, &here, line, &["there is no", &meant, "list"]);
+    stdout_of(&api, &here, "token revoke gone-build");
+    let suggests = |line: &str, meant: &Value| {
+        let hint = format!("did you mean `{}`?", meant.as_str().unwrap());
+        refused(&api, &here, line, &["there is no", &hint, "list"]);
     };
-    meant(
+    suggests(
         &format!("run show {}", mistyped(&submitted["run"])),
         &submitted["run"],
     );
-    meant(&format!("memory show {}", mistyped(&entry["id"])), &entry["id"]);
-    meant("token revoke nightly-biuld", &json!("nightly-build"));
+    suggests(&format!("memory show {}", mistyped(&entry["id"])), &entry["id"]);
+    suggests("token revoke nightly-biuld", &json!("nightly-build"));
     for far in [
         "run show run-0",
         "memory show l-0",
         "token revoke gone-biuld",
         "token revoke gone-build",
     ] {
-        let told = String::from_utf8_lossy(&ralph(&api, &here, far).stderr).into_owned();
-        assert!(!told.contains("did you mean"), "`{far}`: {told}");
+        let stderr = String::from_utf8_lossy(&ralph(&api, &here, far).stderr).into_owned();
+        assert!(!stderr.contains("did you mean"), "`{far}`: {stderr}");
     }
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_is_added_has_a_key_of_its_own() {
+async fn an_added_task_gets_its_own_key() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}").await;
     let here = world.dir().join("here");
     std::fs::create_dir(&here).unwrap();
     let added = |line: &str, key: &str| {
-        let told = said(&api, &here, line);
-        assert!(told.contains(&format!("({key})")), "`{line}`: {told}");
+        let stdout = stdout_of(&api, &here, line);
+        assert!(stdout.contains(&format!("({key})")), "`{line}`: {stdout}");
     };
     let create = "task create \"Write the tests!\" --feature f";
     for key in ["write-the-tests", "write-the-tests-2", "write-the-tests-3"] {
@@ -287,46 +287,46 @@ async fn a_branch_belongs_to_one_feature_of_its_repository() {
         ("fourth", "ralph/first", "first"),
         ("fourth", "ralph/fourth", "third"),
     ] {
-        let (status, told) = lands_on(&api, name, branch).await;
-        assert_eq!(status, 409, "{name} on {branch}: {told}");
+        let (status, detail) = lands_on(&api, name, branch).await;
+        assert_eq!(status, 409, "{name} on {branch}: {detail}");
         for words in [
             format!("`{branch}`"),
             format!("the feature `{owner}` lands"),
             "--branch".to_owned(),
             format!("`feature delete {owner}`"),
         ] {
-            assert!(told.contains(&words), "no {words} in: {told}");
+            assert!(detail.contains(&words), "no {words} in: {detail}");
         }
     }
-    // Nor can git keep a branch in a folder that would be a file.
+    // Nor can git store a branch below another branch's name.
     assert_eq!(lands_on(&api, "deep", "team/ui/colours").await.0, 201);
     assert_eq!(lands_on(&api, "beside", "team/ui/colour").await.0, 201);
-    for (branch, stands, owner) in [
+    for (branch, existing, owner) in [
         ("team", "team/ui/colours", "deep"),
         ("team/ui", "team/ui/colours", "deep"),
         ("team/ui/colours/dark", "team/ui/colours", "deep"),
         ("ralph/first/more", "ralph/first", "first"),
     ] {
-        let (status, told) = lands_on(&api, "fifth", branch).await;
-        assert_eq!(status, 409, "{branch}: {told}");
+        let (status, detail) = lands_on(&api, "fifth", branch).await;
+        assert_eq!(status, 409, "{branch}: {detail}");
         for words in [
-            format!("a branch `{branch}` beside the branch `{stands}`"),
+            format!("a branch `{branch}` beside the branch `{existing}`"),
             format!("the feature `{owner}` lands"),
             format!("`feature delete {owner}`"),
         ] {
-            assert!(told.contains(&words), "no {words} in: {told}");
+            assert!(detail.contains(&words), "no {words} in: {detail}");
         }
     }
-    // As its name, it is free when the feature is deleted.
+    // A deleted feature frees its branch, as it frees its name.
     let here = clone(&world, "ours", "git@github.com:team/ours.git");
-    said(&api, &here, "feature delete second --yes");
+    stdout_of(&api, &here, "feature delete second --yes");
     assert_eq!(lands_on(&api, "fourth", "shared").await.0, 201);
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_further_work_tree_is_the_same_repository() {
+async fn another_work_tree_is_the_same_repository() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let at = |name: &str| world.dir().join(name);
@@ -347,11 +347,11 @@ async fn a_further_work_tree_is_the_same_repository() {
     }
     for (main, tree, identity) in [("full", "tree", "full"), ("bare.git", "bare-tree", "bare")] {
         let create = |name: &str| format!("feature create {name} --repo . --tasks {}", tasks.display());
-        let made = said(&api, &at(main), &format!("{} --output json", create(tree)));
+        let made = stdout_of(&api, &at(main), &format!("{} --output json", create(tree)));
         let made: Value = serde_json::from_str(&made).unwrap();
         let identity = at(identity).display().to_string();
         assert_eq!(made["feature"]["repo_id"], *identity);
-        // The tree may be gone before the work is done.
+        // The main repository is used: the tree may be gone before the work is done.
         let address: String = sqlx::query_scalar("select repo_address from features where name = $1")
             .bind(tree)
             .fetch_one(&world.db)
@@ -359,7 +359,7 @@ async fn a_further_work_tree_is_the_same_repository() {
             .unwrap();
         assert_eq!(address, at(main).display().to_string());
         refused(&api, &at(tree), &create(tree), &["stands already"]);
-        // Once the branch is there, it is told from one that is nobody's.
+        // A branch that belongs to a feature gets another error than a foreign branch.
         git(&at(main), &format!("branch ralph/{tree}"));
         let other = format!("{} --branch ralph/{tree}", create("other"));
         let owned = format!("the feature `{tree}` lands");
@@ -375,7 +375,7 @@ async fn a_further_work_tree_is_the_same_repository() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_branch_that_leaves_no_place_for_a_features_own_is_told_before_anything_is_sent() {
+async fn a_branch_that_blocks_the_features_branch_is_refused_early() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let here = clone(&world, "here", "git@github.com:team/here.git");
@@ -404,7 +404,7 @@ async fn a_branch_that_leaves_no_place_for_a_features_own_is_told_before_anythin
         &["a branch `ralph/f` beside the branch `ralph/f/old`"],
     );
     git(&here, "branch -m ralph/f/old ralph/f-old");
-    said(&api, &here, create);
+    stdout_of(&api, &here, create);
     api.stop().await;
     world.stop().await;
 }

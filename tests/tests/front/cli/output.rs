@@ -1,10 +1,10 @@
-//! What commands print for programs, held to the schema that is published of it.
+//! JSON output of commands, checked against its published schema.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Output;
 
-use ralph_tests::harness::{WorkerOptions, binary};
+use ralph_tests::harness::binary;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -44,13 +44,13 @@ impl Reader {
         command.output().await.unwrap()
     }
 
-    /// The one document that a command prints; it is of this kind.
+    /// Runs a command that prints one document of this kind.
     async fn reads(&mut self, kind: &str, line: &str) -> Value {
         let output = self.output(line).await;
-        let told = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
             panic!(
-                "`{line}`: {error}: {}\n{told}",
+                "`{line}`: {error}: {}\n{stderr}",
                 String::from_utf8_lossy(&output.stdout)
             )
         });
@@ -58,7 +58,7 @@ impl Reader {
         document
     }
 
-    /// The documents that a command prints, one a line; all are of this kind.
+    /// Runs a command that prints documents of this kind, one per line.
     async fn reads_lines(&mut self, kind: &str, line: &str) {
         let output = self.output(line).await;
         let text = String::from_utf8(output.stdout).unwrap();
@@ -87,7 +87,7 @@ impl Reader {
         self.seen.insert(kind.to_owned());
     }
 
-    /// The kinds that no command printed.
+    /// Kinds that no command has printed.
     fn unseen(&self) -> Vec<&str> {
         let kinds = self.schema["anyOf"].as_array().unwrap().iter();
         let kinds = kinds.map(|one| one["$ref"].as_str().unwrap().trim_start_matches("#/$defs/"));
@@ -100,8 +100,8 @@ fn write(folder: &Path, name: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn every_kind_of_output_is_as_its_schema_says() {
-    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+async fn every_kind_of_output_matches_its_schema() {
+    let stage = Stage::start().await;
     let mut reader = Reader::new(&stage.api.url);
     write(
         reader.folder.path(),
@@ -119,7 +119,7 @@ async fn every_kind_of_output_is_as_its_schema_says() {
     let submit = format!("submit feature f --tasks tasks.yaml --repo {repo} --no-verify --review 0 --draft");
     reader.reads("accepted", &submit).await;
     reader.reads("started", "feature run f").await;
-    // Its worker works meanwhile; what is waited for ends with 4, since B needs a person then.
+    // The worker works meanwhile; the wait ends with exit code 4, since B then needs a person.
     let over = reader.reads("feature_progress", "feature wait f").await;
     assert_eq!(
         over["feature"]["run"]["outcome"],
@@ -201,5 +201,5 @@ async fn every_kind_of_output_is_as_its_schema_says() {
     reader.reads("costs", "cost").await;
     reader.reads("budgets", "budget").await;
     assert_eq!(reader.unseen(), [""; 0], "every kind has to be printed here");
-    stage.strike().await;
+    stage.stop().await;
 }

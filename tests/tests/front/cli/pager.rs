@@ -1,4 +1,4 @@
-//! What is long goes through a pager at a terminal, and is never lost.
+//! Long output goes through a pager at a terminal, and is never lost.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,14 +12,15 @@ const LINES: usize = 10_000;
 const FIRST: &str = "Line 0 of many";
 const LAST: &str = "Line 9999 of many";
 
-/// A feature whose specification no screen and no pipe holds, and one with a short one.
+/// A feature with a specification larger than a screen and a pipe's buffer, and one with a short
+/// specification.
 struct Scene {
     world: World,
     api: Api,
 }
 
 impl Scene {
-    async fn set() -> Self {
+    async fn start() -> Self {
         let world = World::calm().await.unwrap();
         let api = Api::start(&world).await;
         let long: String = (0..LINES).map(|n| format!("Line {n} of many\n")).collect();
@@ -31,7 +32,7 @@ impl Scene {
         Self { world, api }
     }
 
-    /// A command with none of this environment's pagers.
+    /// A command without this environment's pagers.
     fn command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {
         let mut command = command(self.world.dir(), args, variables);
         command.env("RALPH_URL", &self.api.url).env("RALPH_TOKEN", ADMIN);
@@ -43,7 +44,7 @@ impl Scene {
         Terminal::open(&self.command(&args, variables))
     }
 
-    async fn strike(self) {
+    async fn stop(self) {
         self.api.stop().await;
         self.world.stop().await;
     }
@@ -64,14 +65,15 @@ fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
-    let scene = Scene::set().await;
-    // Ctrl+C is for the pager, and so is whatever follows.
+async fn less_shows_a_screen_at_a_time_and_may_quit_early() {
+    let scene = Scene::start().await;
+    // The pager gets Ctrl+C and all keys after it.
     let mut terminal = scene.show(&[], &[]);
     terminal.until(FIRST);
     terminal.until("\n:");
     terminal.press("\u{3}");
-    // An interrupt between its prompt and its read is noticed by less with the next key, which it drops then: one to redraw the screen.
+    // After an interrupt between its prompt and its read, less drops the next key. So press one that redraws
+    // the screen.
     terminal.press("\u{c}");
     terminal.until("\n:");
     terminal.press("G");
@@ -81,7 +83,7 @@ async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
     assert!(status.success(), "{status}");
     assert!(!shown.contains("Line 5000 of many"));
 
-    // Left before it has read half of it.
+    // Quit before less has read half of the text.
     let mut terminal = scene.show(&[], &[]);
     terminal.until(FIRST);
     terminal.until("\n:");
@@ -89,16 +91,16 @@ async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
     let (status, shown) = terminal.end();
     assert!(status.success() && !shown.contains(LAST), "{status}: {shown}");
 
-    // What fits on the screen asks for no key.
+    // Text that fits on the screen asks for no key.
     let short = scene.command(&["feature", "spec", "short", "--show"], &[]);
     let (status, shown) = Terminal::open(&short).end();
     assert!(status.success() && shown.contains("Alone"), "{status}: {shown}");
-    scene.strike().await;
+    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_agents_wrote_steers_no_terminal() {
-    let scene = Scene::set().await;
+async fn agent_text_cannot_control_the_terminal() {
+    let scene = Scene::start().await;
     let wild = "Look \u{1b}]0;elsewhere\u{7}here";
     let body = json!({"name": "wild", "spec": wild, "draft": true});
     let (status, answer) = scene.api.post("/features", &body).await;
@@ -110,16 +112,16 @@ async fn what_agents_wrote_steers_no_terminal() {
         shown.contains("Look here") && !shown.contains("\u{1b}]0;"),
         "{shown:?}"
     );
-    // A file gets what stands.
+    // A file gets the stored text.
     let stored = String::from_utf8(show.output().unwrap().stdout).unwrap();
     assert_eq!(stored, format!("{wild}\n"));
-    scene.strike().await;
+    scene.stop().await;
 }
 
-/// A terminal gets the link and the bell; one that says it can't show them, a pipe and `NO_COLOR` get plain text.
+/// A terminal gets links and the bell; a dumb terminal, a pipe and `NO_COLOR` get plain text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn links_and_the_bell_go_to_terminals_alone() {
-    let scene = Scene::set().await;
+async fn only_terminals_get_links_and_the_bell() {
+    let scene = Scene::start().await;
     let repo = json!({
         "address": "https://github.com/acme/todo.git",
         "id": "github.com/acme/todo",
@@ -159,12 +161,12 @@ async fn links_and_the_bell_go_to_terminals_alone() {
         ![piped.stdout, piped.stderr].concat().contains(&7),
         "a pipe has no bell"
     );
-    scene.strike().await;
+    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_and_a_flag_choose_the_pager() {
-    let scene = Scene::set().await;
+    let scene = Scene::start().await;
     let shown = |more: &[&str], variables: &[(&str, &str)]| {
         let (status, shown) = scene.show(more, variables).end();
         assert!(status.success(), "{more:?} {variables:?}: {status}");
@@ -185,12 +187,12 @@ async fn the_environment_and_a_flag_choose_the_pager() {
     ] {
         assert!(!shown(more, variables).contains('%'), "{more:?} {variables:?}");
     }
-    scene.strike().await;
+    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pager_that_fails_loses_nothing() {
-    let scene = Scene::set().await;
+    let scene = Scene::start().await;
     for (pager, words) in [
         ("no-such-pager", "the pager `no-such-pager` failed"),
         ("exit 3", "the pager `exit 3` failed"),
@@ -201,7 +203,7 @@ async fn a_pager_that_fails_loses_nothing() {
         assert!(shown.contains(words), "{pager}: {shown:.1000}");
         assert!(shown.contains(FIRST) && shown.contains(LAST), "{pager}");
     }
-    // Nobody asked for the pager that isn't there.
+    // A missing pager that nobody asked for gives no error.
     let bare = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/bin/sh", bare.path().join("sh")).unwrap();
     let path = format!("PATH={}", bare.path().display());
@@ -217,7 +219,7 @@ async fn a_pager_that_fails_loses_nothing() {
     let (status, shown) = Terminal::open(&without).end();
     assert!(status.success() && shown.contains(LAST), "{status}");
     assert!(!shown.contains("the pager"), "{shown:.1000}");
-    scene.strike().await;
+    scene.stop().await;
 }
 
 #[test]

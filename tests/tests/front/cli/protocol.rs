@@ -1,4 +1,4 @@
-//! The protocol's own lines, kept on a worker where its configuration asks for them.
+//! Protocol lines, recorded on a worker whose configuration asks for them.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -6,20 +6,20 @@ use ralph_tests::harness::WorkerOptions;
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::said;
+use crate::typed::stdout_of;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_of_a_session_are_kept_for_the_workers_user_and_the_log_says_where() {
+async fn protocol_lines_are_stored_for_the_workers_user_only() {
     let config = "[agent]\nprotocol_log = true\n";
     let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], config).await;
-    // A key of a shape that everybody knows.
+    // A key in a well-known format.
     let key = format!("ghp_{}", "a1B2".repeat(9));
     let tasks = format!("- {{key: a, title: A, description: \"@say the key is {key}\\n@done\"}}\n");
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
     stage.ends("complete").await;
-    let log = said(&stage, "logs f/a").await;
+    let log = stdout_of(&stage, "logs f/a").await;
     let path = log
         .split_once("the protocol's lines are on this worker, in ")
         .and_then(|(_, rest)| rest.lines().next())
@@ -37,5 +37,5 @@ async fn lines_of_a_session_are_kept_for_the_workers_user_and_the_log_says_where
     assert!(!lines.contains(&key), "{lines}");
     let mode = std::fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    stage.strike().await;
+    stage.stop().await;
 }

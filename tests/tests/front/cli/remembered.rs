@@ -1,4 +1,4 @@
-//! What people ask of the memory, and give it, at its bounds.
+//! Searches, imports and exports of the memory at their bounds.
 
 use ralph_tests::harness::World;
 use reqwest::{Method, StatusCode};
@@ -23,10 +23,10 @@ async fn a_search_reads_as_many_entries_as_it_may_show() {
             )
         })
         .collect();
-    let (status, told) = api
+    let (status, reply) = api
         .post("/memory/import", &json!({"repo": "r", "items": items}))
         .await;
-    assert_eq!((status, &told["imported"]), (StatusCode::OK, &json!(20)));
+    assert_eq!((status, &reply["imported"]), (StatusCode::OK, &json!(20)));
     let asked = json!({"query_id": "q", "date": "2025-01-01T00:00:00Z", "title": "Compare serial numbers"});
     let search = json!({"repo": "r", "kind": "learning", "limit": 50, "queries": [asked]});
     let (status, answers) = api.post("/memory/search", &search).await;
@@ -64,7 +64,7 @@ async fn entries_that_are_too_large_are_refused_by_name() {
         .await;
     let id = learned["id"].as_str().unwrap();
     let edit = format!("/memory/{id}/edit");
-    // Text that doesn't compress, longer than an entry of an index may be.
+    // Incompressible text, longer than an index entry may be.
     let huge: String = (0..2_000_u64)
         .map(|n| format!("{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
         .collect();
@@ -94,7 +94,7 @@ async fn entries_that_are_too_large_are_refused_by_name() {
     world.stop().await;
 }
 
-/// Live entries, as `/metrics` tells.
+/// Number of live entries in `/metrics`.
 async fn live(api: &Api) -> Option<String> {
     let figures = api.send(Method::GET, "/metrics", Some(ADMIN), None).await;
     let text = figures.text().await.unwrap();
@@ -104,7 +104,7 @@ async fn live(api: &Api) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_ask_for_figures_again_and_again_have_the_memory_read_once() {
+async fn repeated_metrics_requests_read_the_memory_once() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let learned = json!({"kind": "learning", "body": "So it is"});
@@ -115,14 +115,14 @@ async fn those_who_ask_for_figures_again_and_again_have_the_memory_read_once() {
     let (_, report) = api.get("/memory/report").await;
     assert_eq!(
         report["fates"]["entries"]["live"], 2,
-        "a person is told what is so now"
+        "the report shows current numbers"
     );
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_knowledge_file_is_passed_over() {
+async fn an_import_skips_files_that_are_no_knowledge_files() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let folder = world.dir().join("knowledge");
@@ -140,16 +140,16 @@ async fn what_is_no_knowledge_file_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_import_has_stored_before_it_was_repeated_is_new() {
+async fn an_import_repeated_after_a_deadlock_counts_its_entries_as_new() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
-    // Others are at the same rows, once: a sequence doesn't go back with its transaction.
+    // One deadlock: a sequence does not roll back with its transaction.
     sqlx::raw_sql(
         "create sequence tries;
          create function deadlock() returns trigger language plpgsql as $$
          begin
            if nextval('tries') = 1 then
-             raise exception 'somebody else is there' using errcode = '40P01';
+             raise exception 'a deadlock' using errcode = '40P01';
            end if;
            return new;
          end $$;
@@ -162,17 +162,17 @@ async fn what_an_import_has_stored_before_it_was_repeated_is_new() {
     let items: Vec<Value> = (0..600)
         .map(|n| item(&format!("e{n}"), &format!("Zone {n} wraps around")))
         .collect();
-    let (status, told) = api
+    let (status, reply) = api
         .post("/memory/import", &json!({"repo": "r", "items": items}))
         .await;
-    assert_eq!(status, StatusCode::OK, "{told}");
-    assert_eq!(told, json!({"imported": 600, "known": 0}));
+    assert_eq!(status, StatusCode::OK, "{reply}");
+    assert_eq!(reply, json!({"imported": 600, "known": 0}));
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn importing_what_was_exported_changes_nothing() {
+async fn importing_an_export_changes_nothing() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let here = world.dir();
@@ -185,7 +185,7 @@ async fn importing_what_was_exported_changes_nothing() {
         let (status, added) = api.post("/memory", &entry).await;
         assert_eq!(status, StatusCode::OK, "{added}");
     }
-    // One of them is an agent's.
+    // An agent wrote one of them.
     sqlx::query("update knowledge set origin = 'attempt' where title = 'Zones wrap'")
         .execute(&world.db)
         .await
@@ -203,7 +203,7 @@ async fn importing_what_was_exported_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_said_since_is_not_replaced_by_an_import() {
+async fn an_import_does_not_replace_a_persons_later_edit() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let boils = |id: &str, date: &str, body: &str| {
@@ -218,12 +218,12 @@ async fn what_a_person_said_since_is_not_replaced_by_an_import() {
         live.iter().map(|one| one["body"].clone()).collect::<Vec<_>>()
     };
     let import = async |body: Value| {
-        let (status, told) = api.post("/memory/import", &body).await;
-        assert_eq!(status, StatusCode::OK, "{told}");
-        told["imported"].as_u64().unwrap()
+        let (status, reply) = api.post("/memory/import", &body).await;
+        assert_eq!(status, StatusCode::OK, "{reply}");
+        reply["imported"].as_u64().unwrap()
     };
     assert_eq!(import(boils("a", "2024-01-01T00:00:00Z", "At 90.")).await, 1);
-    // A later word of another import's is one.
+    // A newer entry of another import replaces it.
     assert_eq!(import(boils("b", "2024-01-02T00:00:00Z", "At 95.")).await, 1);
     let (_, live) = api.get("/memory?repo=r").await;
     let edit = format!("/memory/{}/edit", live["items"][0]["id"].as_str().unwrap());
@@ -236,29 +236,29 @@ async fn what_a_person_said_since_is_not_replaced_by_an_import() {
     api.post("/memory", &given).await;
     assert_eq!(import(boils("d", "2024-01-04T00:00:00Z", "At 70.")).await, 0);
     assert_eq!(bodies().await, ["At 99."]);
-    // What is newer than a person's word replaces it.
+    // An entry newer than the person's edit replaces it.
     assert_eq!(import(boils("e", "2100-01-01T00:00:00Z", "At 98.")).await, 1);
     assert_eq!(bodies().await, ["At 98."]);
     api.stop().await;
     world.stop().await;
 }
 
-/// What a memory says, without what is another's in another memory.
-async fn says(api: &Api, repo: &str) -> Vec<Value> {
+/// Entries of a memory, without the fields that differ between memories.
+async fn contents(api: &Api, repo: &str) -> Vec<Value> {
     let (_, page) = api.get(&format!("/memory?repo={repo}")).await;
     let items = page["items"].as_array().unwrap().iter();
-    let mut says: Vec<Value> = items
+    let mut contents: Vec<Value> = items
         .map(|entry| {
             let parts = ["kind", "category", "title", "body", "tags", "paths", "created_at"];
             parts.iter().map(|part| entry[part].clone()).collect()
         })
         .collect();
-    says.sort_by_key(Value::to_string);
-    says
+    contents.sort_by_key(Value::to_string);
+    contents
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_memory_gets_all_that_another_exports() {
+async fn an_empty_memory_imports_all_that_another_exported() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let here = world.dir();
@@ -304,12 +304,12 @@ async fn an_empty_memory_gets_all_that_another_exports() {
         imported(&api, here, &[&import[..], &["new"]].concat()).await,
         (0, 4)
     );
-    assert_eq!(says(&api, "new").await, says(&api, "r").await);
+    assert_eq!(contents(&api, "new").await, contents(&api, "r").await);
     assert_eq!(export("again", "new").await, out);
     let file = |folder: &str| std::fs::read_to_string(here.join(folder).join("kettles-boil.md")).unwrap();
     assert_eq!(file("again"), file("out"));
 
-    // What was hidden since doesn't stay where an earlier export left it.
+    // A new export removes entries that were hidden since the last one.
     sqlx::query("update learnings set pruned_at = now()")
         .execute(&world.db)
         .await

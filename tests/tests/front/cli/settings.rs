@@ -1,4 +1,5 @@
-//! What is set, and where (SPEC 8): each key that a flag has has its variable, and what does nothing says so.
+//! Settings and their sources (SPEC 8): each key with a flag has a variable, and a key without effect gives a
+//! warning.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,12 +19,12 @@ fn config(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> (Value, S
         .envs(variables.iter().copied())
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{args:?} {variables:?}: {said}");
-    (serde_json::from_slice(&output.stdout).unwrap(), said)
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{args:?} {variables:?}: {stderr}");
+    (serde_json::from_slice(&output.stdout).unwrap(), stderr)
 }
 
-/// What `doctor` finds of one check, whether something else is missing here or not.
+/// Findings of one check of `doctor`; other checks may fail here.
 fn doctor(folder: &Path, check: &str, variables: &[(&str, &str)]) -> Vec<Value> {
     let output = Command::new(binary("ralph-coordinator"))
         .args(["doctor", "--output", "json"])
@@ -83,24 +84,24 @@ fn each_key_is_set_by_its_variable_and_by_its_flag() {
 }
 
 #[test]
-fn a_variable_that_is_empty_is_not_set() {
+fn an_empty_variable_counts_as_unset() {
     let folder = tempfile::tempdir().unwrap();
     let variables = KEYS.iter().filter_map(|key| key.variable);
     let empty: Vec<(&str, &str)> = variables.map(|variable| (variable, "")).collect();
-    let (page, said) = config(folder.path(), &[], &empty);
-    assert_eq!(said, "");
+    let (page, stderr) = config(folder.path(), &[], &empty);
+    assert_eq!(stderr, "");
     for item in page["items"].as_array().unwrap() {
         assert_eq!(item["source"], "default", "{item}");
     }
 }
 
 #[test]
-fn a_table_that_does_nothing_says_so_once() {
+fn a_table_without_effect_gives_one_warning() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[sandbox]\nkind = \"none\"\n[limits]\nmax_cots = 1\n";
     configure(folder.path(), text);
-    let (_, said) = config(folder.path(), &[], &[]);
-    let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
+    let (_, stderr) = config(folder.path(), &[], &[]);
+    let lines = |words: &str| stderr.lines().filter(|line| line.contains(words)).count();
     assert_eq!(
         (
             lines("this table"),
@@ -108,18 +109,18 @@ fn a_table_that_does_nothing_says_so_once() {
             lines("limits.max_cots")
         ),
         (1, 1, 1),
-        "{said}"
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_key_that_nobody_reads_is_told_with_what_was_meant() {
+fn an_unknown_key_gets_a_similar_one_suggested() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[limits]\nmax_csot = 3\n[verfy]\ncommands = [\"true\"]\n";
     configure(folder.path(), text);
-    let (_, said) = config(folder.path(), &[], &[]);
+    let (_, stderr) = config(folder.path(), &[], &[]);
     for meant in ["did you mean `max_cost`?", "did you mean `verify`?"] {
-        assert!(said.contains(meant), "{said}");
+        assert!(stderr.contains(meant), "{stderr}");
     }
     let finding = &doctor(folder.path(), "configuration", &[])[0];
     let found = finding["found"].as_str().unwrap();
@@ -133,17 +134,17 @@ fn a_key_that_nobody_reads_is_told_with_what_was_meant() {
 }
 
 #[test]
-fn an_agent_whose_program_is_missing_is_told_with_what_to_do() {
+fn doctor_reports_a_missing_agent_program_with_advice() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[agents.judge]\ncommand = \"/bin/sh -c true\"\n";
     configure(folder.path(), text);
     let found = doctor(folder.path(), "agent", &[("RALPH_AGENT", "no-such-agent --acp")]);
     assert_eq!(found.len(), 2, "{found:?}");
-    let told = found[0]["found"].as_str().unwrap();
+    let text = found[0]["found"].as_str().unwrap();
     let advice = found[0]["advice"].as_str().unwrap();
     assert!(
         found[0]["status"] == "note"
-            && told.contains("`no-such-agent` isn't on the PATH")
+            && text.contains("`no-such-agent` isn't on the PATH")
             && advice.contains("--agent AGENT")
             && advice.contains("ralph-worker doctor"),
         "{found:?}"
@@ -153,7 +154,7 @@ fn an_agent_whose_program_is_missing_is_told_with_what_to_do() {
 }
 
 #[test]
-fn the_agent_that_a_running_up_was_given_is_the_one_that_is_looked_for() {
+fn doctor_checks_the_agent_that_a_running_up_was_given() {
     let folder = tempfile::tempdir().unwrap();
     let up = DataDir::open(&folder.path().join(".ralph")).unwrap();
     for (agent, status, found) in [
@@ -166,8 +167,8 @@ fn the_agent_that_a_running_up_was_given_is_the_one_that_is_looked_for() {
             agent: agent.map(str::to_owned),
         };
         up.publish(&published).unwrap();
-        let told = doctor(folder.path(), "agent", &[("RALPH_AGENT", "no-such-agent")]);
-        assert_eq!(told[0]["status"], status, "{told:?}");
-        assert!(told[0]["found"].as_str().unwrap().contains(found), "{told:?}");
+        let findings = doctor(folder.path(), "agent", &[("RALPH_AGENT", "no-such-agent")]);
+        assert_eq!(findings[0]["status"], status, "{findings:?}");
+        assert!(findings[0]["found"].as_str().unwrap().contains(found), "{findings:?}");
     }
 }

@@ -28,7 +28,7 @@ fn open_in(folder: &Path, world: &World, api: &Api, args: &str, script: &str) ->
     Terminal::open(&command)
 }
 
-/// Leaves the chat; gives the exit code.
+/// Leaves the chat; gives the exit code and the output.
 fn leave(mut terminal: Terminal) -> (Option<i32>, String) {
     terminal.press("\u{4}");
     let (status, shown) = terminal.end();
@@ -42,7 +42,7 @@ const SCRIPT: &str = "@if-prompt-has When the person agrees : @say Shall it gree
                       @if-prompt-has both please : @say </document>\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_text_is_written_in_a_conversation_and_stored_when_the_person_leaves() {
+async fn the_text_of_a_conversation_is_stored_when_the_person_leaves() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let (status, _) = api
@@ -69,7 +69,7 @@ async fn a_text_is_written_in_a_conversation_and_stored_when_the_person_leaves()
         assert_eq!(texts[which], "# It greets in both", "{texts}");
     }
 
-    // Who leaves before there is a text changes nothing.
+    // Leaving before there is a text changes nothing.
     let mut terminal = open(&world, &api, "feature spec f", "@say Hm.");
     terminal.until("Hm.");
     terminal.until("› ");
@@ -82,9 +82,9 @@ async fn a_text_is_written_in_a_conversation_and_stored_when_the_person_leaves()
     world.stop().await;
 }
 
-/// In a repository the agent gets a copy of what is committed: what else lies there is none of its business.
+/// In a repository, the agent gets a copy of the committed files and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_writes_along_reads_what_is_committed() {
+async fn the_agent_of_a_conversation_sees_committed_files_only() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let draft = json!({"name": "f", "description": "Greets everybody", "draft": true});

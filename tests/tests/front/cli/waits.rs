@@ -1,4 +1,5 @@
-//! Commands that wait: what they tell where nothing runs, and what Ctrl+C offers while something does (SPEC 3.5, 3.6).
+//! Commands that wait: their message when nothing runs, and the choices of Ctrl+C while something runs (SPEC
+//! 3.5, 3.6).
 
 use std::path::Path;
 use std::process::Command;
@@ -23,26 +24,28 @@ fn command(stage: &Stage, folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command; gives its exit code and all that it said.
+/// Runs a command; gives its exit code and all its output.
 fn run(stage: &Stage, folder: &Path, line: &str) -> (Option<i32>, String) {
     let args = shell_words::split(line).unwrap();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let output = command(stage, folder, &args).output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(said).unwrap())
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+fn check(stage: &Stage, folder: &Path, line: &str, code: i32, words: &str) {
+    let (found, text) = run(stage, folder, line);
+    assert!(
+        found == Some(code) && text.contains(words),
+        "`{line}`: {found:?}: {text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_waited_for_where_nothing_runs() {
-    let stage = Stage::set().await;
+async fn a_wait_ends_at_once_when_nothing_runs() {
+    let stage = Stage::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let check = |line: &str, code: i32, words: &str| {
-        let (found, said) = run(&stage, folder.path(), line);
-        assert!(
-            found == Some(code) && said.contains(words),
-            "`{line}`: {found:?}: {said}"
-        );
-    };
+    let check = |line: &str, code: i32, words: &str| check(&stage, folder.path(), line, code, words);
     let tasks = "- {key: a, title: A, description: \"@write a.txt a\\n@done\"}\n";
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
@@ -54,30 +57,30 @@ async fn nothing_is_waited_for_where_nothing_runs() {
         4,
         "next: ralph feature run f\n",
     );
-    // Its last run is complete, and the feature isn't any more.
+    // The last run is complete, but the feature has a new task.
     check("feature wait f", 4, "`f` is ready: needs a run");
     check("feature wait f --output json", 4, "\"needs_run\": true");
     let hint = "next: ralph feature run f\n";
     check("submit task Last --feature f", 0, hint);
     check("feature update f", 0, hint);
-    // Since a person may hold that task back, it doesn't begin with the merge, and none is left for a later run.
+    // A person may hold the new task back, so the merge doesn't start that task, and no merge stays queued.
     check("feature merge f --wait", 1, "`feature run f`");
 
     let drafts = "feature create d --no-repo --description \"An idea\"";
     check(drafts, 0, "d");
     check("feature wait d", 5, "has not run yet");
-    // Nobody sits at a terminal who could be asked.
+    // Without a terminal, nobody can be asked.
     check("feature cancel d", 2, "--yes");
     check("feature cancel d --yes", 0, "is cancelled");
     check("feature wait d", 130, "before it ran");
     check("feature create e --no-repo", 0, "e");
     check("feature run e --wait", 5, "can't run a feature that is draft");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_can_start_is_told_to_those_who_wait() {
-    let stage = Stage::set().await;
+async fn a_waiting_command_reports_tasks_that_no_worker_can_start() {
+    let stage = Stage::start().await;
     let folder = tempfile::tempdir().unwrap();
     stage.api.submit("g", "- {key: a, title: A, pool: gpu}\n").await;
     let why = "1 task waits: no worker serves pool gpu";
@@ -89,27 +92,21 @@ async fn what_nobody_can_start_is_told_to_those_who_wait() {
     terminal.press("\u{3}");
     terminal.until("the run goes on");
     assert_eq!(terminal.end().0.code(), Some(130));
-    let (code, said) = run(&stage, folder.path(), "feature show g");
-    assert!(code == Some(0) && said.contains(why), "{said}");
-    let (_, said) = run(&stage, folder.path(), "status");
+    let (code, text) = run(&stage, folder.path(), "feature show g");
+    assert!(code == Some(0) && text.contains(why), "{text}");
+    let (_, text) = run(&stage, folder.path(), "status");
     assert!(
-        said.contains("1 task has no worker") && !said.contains("nothing waits for you"),
-        "{said}"
+        text.contains("1 task has no worker") && !text.contains("nothing waits for you"),
+        "{text}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_person_resolved_last_is_no_longer_waited_for() {
-    let stage = Stage::set().await;
+async fn a_feature_waits_for_a_run_once_a_person_resolved_its_task() {
+    let stage = Stage::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let check = |line: &str, code: i32, words: &str| {
-        let (found, said) = run(&stage, folder.path(), line);
-        assert!(
-            found == Some(code) && said.contains(words),
-            "`{line}`: {found:?}: {said}"
-        );
-    };
+    let check = |line: &str, code: i32, words: &str| check(&stage, folder.path(), line, code, words);
     let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
@@ -126,12 +123,12 @@ async fn what_a_person_resolved_last_is_no_longer_waited_for() {
         "0 of 1 task done, 1 cancelled, 0 iterations",
     );
     check("feature run f", 5, "`ralph task create TITLE --feature f`");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_draft_keeps_what_it_was_given_for_its_first_run() {
-    let stage = Stage::set().await;
+async fn a_draft_keeps_its_options_for_the_first_run() {
+    let stage = Stage::start().await;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("tasks.yaml"),
@@ -139,8 +136,8 @@ async fn a_draft_keeps_what_it_was_given_for_its_first_run() {
     )
     .unwrap();
     let check = |line: &str| {
-        let (code, said) = run(&stage, folder.path(), line);
-        assert_eq!(code, Some(0), "`{line}`: {said}");
+        let (code, text) = run(&stage, folder.path(), line);
+        assert_eq!(code, Some(0), "`{line}`: {text}");
     };
     check(
         "feature create d --no-repo --tasks tasks.yaml --max-cost 1 --limit 7 --gate \"make test\" --pool special",
@@ -159,7 +156,7 @@ async fn a_draft_keeps_what_it_was_given_for_its_first_run() {
         .unwrap();
     assert_eq!(gate, ["make test"]);
 
-    // Its steps are made when it first runs, with what it was given as well.
+    // Steps are created at the first run, with the draft's options too.
     check("feature create e --no-repo --pool special --max-retries 7 --no-verify");
     std::fs::write(folder.path().join("spec.md"), "Do it.").unwrap();
     check("feature spec e --file spec.md");
@@ -174,15 +171,15 @@ async fn a_draft_keeps_what_it_was_given_for_its_first_run() {
             "{task}"
         );
     }
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_review_is_off_a_run_ends_without_a_person() {
-    let stage = Stage::set().await;
+async fn a_run_without_review_ends_without_a_person() {
+    let stage = Stage::start().await;
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    // The second task begins when the first is over.
+    // The second task begins when the first has ended.
     let tasks = "- {key: a, title: A, description: \"@fail no\"}\n- {key: b, title: B, priority: 1, description: \"@done\"}\n";
     file("tasks.yaml", tasks);
     let submit = |name: &str, more: &str| {
@@ -190,13 +187,7 @@ async fn where_review_is_off_a_run_ends_without_a_person() {
             "submit feature {name} --no-repo --tasks tasks.yaml --max-parallel 1 --max-retries 1 --backoff 0 --wait {more}"
         )
     };
-    let check = |line: &str, code: i32, words: &str| {
-        let (found, said) = run(&stage, folder.path(), line);
-        assert!(
-            found == Some(code) && said.contains(words),
-            "`{line}`: {found:?}: {said}"
-        );
-    };
+    let check = |line: &str, code: i32, words: &str| check(&stage, folder.path(), line, code, words);
     let states = async |feature: &str| {
         let (_, page) = stage.api.get(&format!("/features/{feature}/tasks")).await;
         let mut states: Vec<(String, String)> = Vec::new();
@@ -217,11 +208,11 @@ async fn where_review_is_off_a_run_ends_without_a_person() {
         "failed for good",
     );
     assert_eq!(states("stops").await, ["failed", "pending"]);
-    // The file says it as well, and a flag wins over it.
+    // The file can turn reviews off too, and a flag wins over the file.
     configure(folder.path(), "[execution]\nreview = false\n");
     check(&submit("by-file", ""), 1, "failed for good");
     check(&submit("by-flag", "--no-review=no"), 4, "for a person");
-    // A further run is like the last one.
+    // A new run keeps the setting of the last one.
     std::fs::remove_file(folder.path().join(".ralph.toml")).unwrap();
     check("task retry by-file/a", 0, "`by-file` goes on (run-");
     check("task retry --all-of goes-on", 0, "`goes-on` goes on (run-");
@@ -232,15 +223,15 @@ async fn where_review_is_off_a_run_ends_without_a_person() {
         "next: ralph feature run by-file\n",
     );
     check("feature run by-file --wait", 1, "failed for good");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 const HELD: &str = "- key: a\n  title: Held\n  description: |\n    @effect begun\n    \
                     @unless-prompt-has use tabs : @silent\n    @write a.txt tabs\n    @done\n";
 
-/// A feature whose task waits for feedback, once its session runs.
+/// A feature with a running task that waits for feedback.
 async fn held() -> (Stage, tempfile::TempDir) {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage
         .submit(json!({"tasks": {"source": "t", "text": HELD}}))
         .await;
@@ -249,10 +240,10 @@ async fn held() -> (Stage, tempfile::TempDir) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ctrl_c_stops_the_run_and_another_goes_on() {
+async fn ctrl_c_leaves_or_stops_a_run_and_another_run_completes_it() {
     let (stage, folder) = held().await;
     let wait = command(&stage, folder.path(), &["feature", "wait", "f"]);
-    // Twice means to leave: the run goes on.
+    // Ctrl+C twice leaves: the run goes on.
     let mut terminal = Terminal::open(&wait);
     terminal.until("1 running");
     terminal.press("\u{3}");
@@ -270,23 +261,23 @@ async fn ctrl_c_stops_the_run_and_another_goes_on() {
     assert_eq!(terminal.end().0.code(), Some(130));
     let (_, feature) = stage.api.get("/features/f").await;
     assert_eq!(feature["status"], "ready", "{feature}");
-    let (code, said) = run(&stage, folder.path(), "feature stop f");
+    let (code, text) = run(&stage, folder.path(), "feature stop f");
     assert!(
-        code == Some(1) && said.contains("can't stop a feature that is not running"),
-        "{said}"
+        code == Some(1) && text.contains("can't stop a feature that is not running"),
+        "{text}"
     );
 
-    let told = json!({"reason": "use tabs"});
-    let (status, answer) = stage.api.post("/tasks/f%2Fa/feedback", &told).await;
+    let feedback = json!({"reason": "use tabs"});
+    let (status, answer) = stage.api.post("/tasks/f%2Fa/feedback", &feedback).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
-    stage.runs_on().await;
+    stage.run_again().await;
     let over: Value = stage.ends("complete").await;
     assert_eq!(over["feature"]["tasks"]["done"], 1, "{over}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_feedback_stops_is_told_where_the_person_types() {
+async fn feedback_after_ctrl_c_shows_the_interrupted_session() {
     let (stage, folder) = held().await;
     let wait = command(&stage, folder.path(), &["feature", "wait", "f"]);
     let mut terminal = Terminal::open(&wait);
@@ -296,11 +287,11 @@ async fn what_feedback_stops_is_told_where_the_person_types() {
     terminal.press("f\r");
     terminal.until("What should the agents know?");
     terminal.press("use tabs\r");
-    // The bar is out of the way while somebody types: what is said then is seen all the same.
+    // The bar is hidden while a person types; messages of that time still appear.
     terminal.until("interrupted t-");
     terminal.until("Held");
     terminal.until("Complete");
     assert_eq!(terminal.end().0.code(), Some(0));
     assert_eq!(stage.file("a.txt"), "tabs");
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -11,8 +11,8 @@ use crate::caller::ADMIN;
 use crate::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_is_looked_at_and_sent_back_on_the_screen() {
-    let stage = Stage::set().await;
+async fn a_task_is_inspected_and_rejected_on_the_screen() {
+    let stage = Stage::start().await;
     let tasks = "- {key: a, title: Lone, max_retries: 0, description: \"@say Searched.\\n@fail no\"}\n";
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
@@ -32,7 +32,7 @@ async fn a_task_is_looked_at_and_sent_back_on_the_screen() {
         .env("RALPH_URL", &stage.api.url)
         .env("RALPH_TOKEN", ADMIN);
     let mut terminal = Terminal::open(&command);
-    // Only cells that change are written: what is looked for here stands where nothing alike stood.
+    // The terminal gets only changed cells, so wait for words in places where all of the text is new.
     terminal.until("Lone");
     terminal.until("Searched.");
     terminal.press("l");
@@ -41,7 +41,7 @@ async fn a_task_is_looked_at_and_sent_back_on_the_screen() {
     terminal.until("Tab");
     terminal.press("x");
     terminal.until("reject:");
-    // Nothing is sent without a word.
+    // An empty reason is not sent.
     terminal.press("\r");
     terminal.press("elsewhere\r");
     let task: uuid::Uuid = sqlx::query_scalar("select id from tasks")
@@ -59,12 +59,12 @@ async fn a_task_is_looked_at_and_sent_back_on_the_screen() {
     let rejected: Vec<_> = entries.iter().filter(|entry| entry["what"] == "reject").collect();
     assert_eq!(rejected.len(), 1, "{log}");
     assert_eq!(rejected[0]["why"], "elsewhere", "{log}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_that_ends_the_screen_leaves_the_terminal_as_it_was() {
-    let stage = Stage::set().await;
+async fn a_signal_that_ends_the_screen_restores_the_terminal() {
+    let stage = Stage::start().await;
     let shell = "stty rows 24 cols 120
         before=$(stty -g)
         sh -c 'echo $$ > pid; exec \"$PROGRAM\" status --watch'
@@ -80,15 +80,15 @@ async fn a_signal_that_ends_the_screen_leaves_the_terminal_as_it_was() {
             .env("RALPH_URL", &stage.api.url)
             .env("RALPH_TOKEN", ADMIN);
         let mut terminal = Terminal::open(&command);
-        // Blanks are not drawn.
+        // Blanks are not drawn, so wait for a single word.
         terminal.until("ready");
         let pid = std::fs::read_to_string(stage.world.dir().join("pid")).unwrap();
         kill(Pid::from_raw(pid.trim().parse().unwrap()), signal).unwrap();
-        // Off the screen that the command had for itself.
+        // The command leaves the alternate screen.
         terminal.until("\u{1b}[?1049l");
         terminal.until(&format!("left with {code}"));
         terminal.until("as before");
         tokio::task::spawn_blocking(|| terminal.end()).await.unwrap();
     }
-    stage.strike().await;
+    stage.stop().await;
 }

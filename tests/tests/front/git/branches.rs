@@ -1,4 +1,4 @@
-//! What becomes of branches: a finished feature merged or handed over, its base taken in, landings taken back (DESIGN 6).
+//! Operations on branches: merges of a feature, updates from its base, and reverts of landings (DESIGN 6).
 
 use ralph_tests::harness::WorkerOptions;
 use serde_json::{Value, json};
@@ -39,8 +39,8 @@ async fn count(stage: &Stage, query: &'static str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn finished_feature_is_merged_into_its_base_in_the_way_that_was_asked_for() {
-    let stage = Stage::set().await;
+async fn a_finished_feature_is_merged_by_the_requested_method() {
+    let stage = Stage::start().await;
     let base = stage.repository.head("main").unwrap();
     stage
         .submit(json!({"tasks": graph(CHAIN), "merge": "squash"}))
@@ -61,7 +61,7 @@ async fn finished_feature_is_merged_into_its_base_in_the_way_that_was_asked_for(
         json!({"feature": "f", "title": "Do c", "description": "@write c.txt c\n@done", "verify": false});
     let (status, answer) = stage.api.post("/tasks", &more).await;
     assert_eq!(status.as_u16(), 201, "{answer}");
-    stage.runs_on().await;
+    stage.run_again().await;
     stage.ends("complete").await;
     assert_eq!(stage.repository.file("main", "c.txt").unwrap(), "c\n");
     let commits = stage
@@ -73,12 +73,12 @@ async fn finished_feature_is_merged_into_its_base_in_the_way_that_was_asked_for(
         count(&stage, "select count(*) from tasks where role = 'git'").await,
         2
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn base_that_moved_is_taken_in_and_the_feature_fast_forwarded() {
-    let stage = Stage::set().await;
+async fn an_update_from_a_moved_base_allows_the_fast_forward() {
+    let stage = Stage::start().await;
     stage.submit(json!({"tasks": graph(CHAIN), "merge": "ff"})).await;
     let moved = stage.repository.commit("main", "else.txt", "else\n").unwrap();
     let over = stage.ends("blocked").await;
@@ -105,11 +105,11 @@ async fn base_that_moved_is_taken_in_and_the_feature_fast_forwarded() {
     stage.ends("complete").await;
     let head = stage.repository.head("ralph/f").unwrap();
     assert_eq!(stage.repository.head("main").unwrap(), head);
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_conflicts_with_the_base_an_agent_brings_together() {
+async fn an_agent_resolves_conflicts_with_the_base() {
     let script = "@if-prompt-has ### Conflict : @expect-pass grep -q '^<<<<<<< ' a.txt\n\
                   @if-prompt-has ### Conflict : @write a.txt both\n@if-prompt-has ### Conflict : @done";
     let mut options = WorkerOptions::named("w");
@@ -132,12 +132,12 @@ async fn what_conflicts_with_the_base_an_agent_brings_together() {
     assert!(parents.trim().ends_with(&moved), "{parents}");
     let (_, feature) = stage.api.get("/features/f").await;
     assert_eq!(feature["base_commit"], moved.as_str());
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn landed_task_is_taken_back_with_what_waited_for_it_and_its_memory() {
-    let stage = Stage::set().await;
+async fn a_revert_takes_back_a_task_its_dependents_and_their_memory() {
+    let stage = Stage::start().await;
     stage.submit(json!({"tasks": graph(CHAIN)})).await;
     stage.ends("complete").await;
     let learned = "select count(*) from learnings where pruned_at is null";
@@ -155,7 +155,7 @@ async fn landed_task_is_taken_back_with_what_waited_for_it_and_its_memory() {
     assert_eq!(status.as_u16(), 201, "{answer}");
     assert_eq!(answer["tasks"].as_array().unwrap().len(), 2, "{answer}");
     stage.ends("complete").await;
-    // Both were taken back, the later one first, and both landed again.
+    // Both were reverted, the later one first, and both landed again.
     let log = stage
         .repository
         .git(&["log", "--reverse", "--format=%s", "ralph/f"])
@@ -175,12 +175,12 @@ async fn landed_task_is_taken_back_with_what_waited_for_it_and_its_memory() {
         1,
         "the first landing's learning is gone, the second's is there"
     );
-    let told = "select count(*) from dispatches where feedback = 'once more'";
-    assert!(count(&stage, told).await > 0);
+    let with_reason = "select count(*) from dispatches where feedback = 'once more'";
+    assert!(count(&stage, with_reason).await > 0);
 
     let (_, page) = stage.api.get("/features/f/landings").await;
     let landings: Vec<_> = page["items"].as_array().unwrap().iter().rev().collect();
-    let told: Vec<_> = landings
+    let actual: Vec<_> = landings
         .iter()
         .map(|l| (l["title"].as_str().unwrap(), l["reverted"] == true))
         .collect();
@@ -190,9 +190,9 @@ async fn landed_task_is_taken_back_with_what_waited_for_it_and_its_memory() {
         ("Revert: Do b", false),
         ("Revert: Do a", false),
     ];
-    assert_eq!(told, [&undone[..], &[("Do a", false), ("Do b", false)]].concat());
+    assert_eq!(actual, [&undone[..], &[("Do a", false), ("Do b", false)]].concat());
 
-    // Without `redo` it stays away.
+    // Without `redo`, a reverted task is not done again.
     let b = task(&stage, "b").await["id"].as_str().unwrap().to_owned();
     let (status, answer) = stage.api.post(&format!("/tasks/{b}/revert"), &json!({})).await;
     assert_eq!(status.as_u16(), 201, "{answer}");
@@ -203,11 +203,11 @@ async fn landed_task_is_taken_back_with_what_waited_for_it_and_its_memory() {
         .git(&["ls-tree", "--name-only", "ralph/f"])
         .unwrap();
     assert!(files.contains("a.txt") && !files.contains("b.txt"), "{files}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn finished_feature_is_handed_to_the_workers_own_command() {
+async fn a_finished_feature_is_handed_to_the_workers_command() {
     let dir = tempfile::tempdir().unwrap();
     let note = dir.path().join("handed");
     let script = format!(
@@ -221,14 +221,14 @@ async fn finished_feature_is_handed_to_the_workers_own_command() {
         .await;
     stage.ends("complete").await;
     let head = stage.repository.head("ralph/f").unwrap();
-    let told = std::fs::read_to_string(&note).unwrap();
-    assert_eq!(told, format!("ralph/f main {head} none\n"));
-    stage.strike().await;
+    let actual = std::fs::read_to_string(&note).unwrap();
+    assert_eq!(actual, format!("ralph/f main {head} none\n"));
+    stage.stop().await;
 }
 
-/// `b` works on what `a` landed while that is taken back; `c` has not begun.
+/// `a` is reverted while `b` works on top of its landing; `c` has not begun.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_begun_on_a_landing_goes_on_when_it_is_taken_back() {
+async fn work_on_top_of_a_reverted_landing_continues() {
     let mut options = WorkerOptions::named("w");
     options.slots = 2;
     let stage = Stage::with(&options, &[("README.md", "begin\n")], "").await;
@@ -285,5 +285,5 @@ async fn what_was_begun_on_a_landing_goes_on_when_it_is_taken_back() {
         files.lines().collect::<Vec<_>>(),
         ["README.md", "a.txt", "b.txt", "c.txt"]
     );
-    stage.strike().await;
+    stage.stop().await;
 }

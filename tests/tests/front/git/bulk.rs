@@ -1,13 +1,13 @@
-//! New files that look like no work send an attempt back once; what stays is told.
+//! New files that look like build output send an attempt back once; files that stay are reported.
 
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::said;
+use crate::typed::stdout_of;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_looks_like_no_work_is_sent_back_once_and_then_told() {
-    let stage = Stage::set().await;
+async fn build_output_is_sent_back_once_and_then_reported() {
+    let stage = Stage::start().await;
     let graph = r"
 - key: a
   title: Builds
@@ -34,7 +34,7 @@ async fn what_looks_like_no_work_is_sent_back_once_and_then_told() {
             && reason.contains(".gitignore"),
         "{reason}"
     );
-    // The next attempt was told, and what it left counts as meant.
+    // The next attempt knew of the files; those that it kept count as intended.
     assert_eq!(stage.file("told.txt"), "told");
     let files = stage
         .repository
@@ -44,10 +44,10 @@ async fn what_looks_like_no_work_is_sent_back_once_and_then_told() {
         files.lines().collect::<Vec<_>>(),
         ["README.md", "a.txt", "node_modules/x/y.js", "told.txt"]
     );
-    let shown = said(&stage, "task show f/a").await;
+    let shown = stdout_of(&stage, "task show f/a").await;
     assert!(
         shown.contains("node_modules/") && shown.contains("new, and large"),
         "{shown}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,10 +1,11 @@
-//! A gate that can't pass where the feature begins: people hear of it, nothing lands or counts, and they decide.
+//! A gate that fails on the base commit: people are informed, nothing lands, no failure counts, and a person
+//! decides.
 
 use ralph_tests::harness::WorkerOptions;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{output, said, started, until_said};
+use crate::typed::{code_and_output, started, stdout_of, wait_for_output};
 
 const ONE: &str = r"
 - key: a
@@ -14,12 +15,12 @@ const ONE: &str = r"
     @done
 ";
 
-async fn set() -> Stage {
+async fn start() -> Stage {
     let options = WorkerOptions::named("w").slots(2);
     Stage::with(&options, &[("README.md", "begin\n")], "").await
 }
 
-/// Submits the feature `f` with such a gate.
+/// Submits the feature `f` with this gate.
 async fn submit(stage: &Stage, tasks: &str, gate: &str) {
     let tasks = json!({"source": "tasks.yaml", "text": tasks});
     stage
@@ -27,22 +28,16 @@ async fn submit(stage: &Stage, tasks: &str, gate: &str) {
         .await;
 }
 
-async fn code_and_words(stage: &Stage, line: &str) -> (Option<i32>, String) {
-    let output = output(stage, line).await;
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(said).unwrap())
-}
-
-/// Waits until the run is blocked by the gate; the code and the words of the command that waits.
-async fn is_blocked(stage: &Stage, line: &str) {
-    let (code, said) = code_and_words(stage, line).await;
-    let told = [
+/// Runs a command that waits, and checks that the gate blocks the run.
+async fn check_blocked(stage: &Stage, line: &str) {
+    let (code, text) = code_and_output(stage, line).await;
+    let expected = [
         "Blocked — the gate fails on the base commit",
         "the tool is missing",
     ];
     assert!(
-        code == Some(4) && told.iter().all(|words| said.contains(words)),
-        "{code:?}: {said}"
+        code == Some(4) && expected.iter().all(|words| text.contains(words)),
+        "{code:?}: {text}"
     );
 }
 
@@ -54,8 +49,8 @@ async fn attempts(stage: &Stage) -> Vec<(i32, i16)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gate_that_fails_on_the_base_is_told_and_a_person_lets_it() {
-    let stage = set().await;
+async fn a_person_may_allow_a_gate_that_fails_on_the_base() {
+    let stage = start().await;
     let tasks = r"
 - key: a
   title: Do it
@@ -70,11 +65,11 @@ async fn a_gate_that_fails_on_the_base_is_told_and_a_person_lets_it() {
         "test -f tool || { echo the tool is missing; exit 1; }",
     )
     .await;
-    is_blocked(&stage, "feature wait f").await;
+    check_blocked(&stage, "feature wait f").await;
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     let fails = "the gate fails on the base commit";
     for line in ["status", "feature show f"] {
-        let text = said(&stage, line).await;
+        let text = stdout_of(&stage, line).await;
         assert!(
             text.contains(fails) && text.contains("the tool is missing"),
             "`{line}`: {text}"
@@ -88,7 +83,7 @@ async fn a_gate_that_fails_on_the_base_is_told_and_a_person_lets_it() {
         gate["output"].as_str().unwrap().contains("the tool is missing"),
         "{shown}"
     );
-    let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
+    let status: Value = serde_json::from_str(&stdout_of(&stage, "status --output json").await).unwrap();
     assert_eq!(status["features"][0]["gate"], *gate);
     let (_, progress) = stage.api.get("/features/f/progress").await;
     let why = progress["attention"][0]["reason"].as_str().unwrap();
@@ -97,29 +92,29 @@ async fn a_gate_that_fails_on_the_base_is_told_and_a_person_lets_it() {
         "{why}"
     );
 
-    let (code, said) = code_and_words(&stage, "feature run f --gate-may-fail-on-base --wait").await;
-    assert!(code == Some(0), "{said}");
-    // Its first attempt failed the gate, as it would without a check.
+    let (code, text) = code_and_output(&stage, "feature run f --gate-may-fail-on-base --wait").await;
+    assert!(code == Some(0), "{text}");
+    // The first attempt failed the gate, as it would without the check of the base.
     assert_eq!(attempts(&stage).await[0].0, 2);
     assert_eq!(stage.file("tool"), "here");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_gate_lets_a_blocked_feature_go_on_without_another_attempt() {
-    let stage = set().await;
+async fn another_gate_unblocks_a_feature_without_another_attempt() {
+    let stage = start().await;
     submit(&stage, ONE, "echo the tool is missing; false").await;
-    is_blocked(&stage, "feature wait f").await;
-    let (code, said) = code_and_words(&stage, "feature run f --gate 'test -f README.md' --wait").await;
-    assert!(code == Some(0), "{said}");
+    check_blocked(&stage, "feature wait f").await;
+    let (code, text) = code_and_output(&stage, "feature run f --gate 'test -f README.md' --wait").await;
+    assert!(code == Some(0), "{text}");
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     assert_eq!(stage.file("a.txt"), "a");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_is_edited_while_the_run_goes_on() {
-    let stage = set().await;
+    let stage = start().await;
     let go = stage.world.gate("go");
     let tasks = format!(
         "- key: a\n  title: Do it\n  description: |\n    @wait-for {}\n    @write a.txt a\n    @done\n",
@@ -127,17 +122,17 @@ async fn a_gate_is_edited_while_the_run_goes_on() {
     );
     submit(&stage, &tasks, "echo the tool is missing; false").await;
     let waits = started(&stage, "waits", "feature wait f");
-    until_said(&stage, "feature show f", "the gate fails on the base commit").await;
-    until_said(
+    wait_for_output(&stage, "feature show f", "the gate fails on the base commit").await;
+    wait_for_output(
         &stage,
         "task list --status needs_review",
         "Try the gate on the base",
     )
     .await;
-    said(&stage, "feature edit f --gate-may-fail-on-base").await;
-    let text = said(&stage, "feature show f").await;
+    stdout_of(&stage, "feature edit f --gate-may-fail-on-base").await;
+    let text = stdout_of(&stage, "feature show f").await;
     assert!(text.contains("the gate may fail on the base commit"), "{text}");
-    said(&stage, "feature edit f --gate 'test -f README.md'").await;
+    stdout_of(&stage, "feature edit f --gate 'test -f README.md'").await;
     std::fs::write(&go, "").unwrap();
     stage.ends("complete").await;
     assert!(
@@ -148,12 +143,12 @@ async fn a_gate_is_edited_while_the_run_goes_on() {
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     let (_, shown) = stage.api.get("/features/f").await;
     assert_eq!(shown["gate"]["state"], "passed", "{shown}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_person_mended_is_tried_again_and_a_pass_is_shared() {
-    let stage = set().await;
+async fn a_repaired_gate_is_tried_again_and_its_pass_is_shared() {
+    let stage = start().await;
     let [tool, log] = ["tool", "gates"].map(|name| stage.world.dir().join("effects").join(name));
     let gate = format!(
         "git rev-parse HEAD >> {}; test -f {} || {{ echo the tool is missing; exit 1; }}",
@@ -161,11 +156,11 @@ async fn what_a_person_mended_is_tried_again_and_a_pass_is_shared() {
         tool.display()
     );
     submit(&stage, ONE, &gate).await;
-    is_blocked(&stage, "feature wait f").await;
-    is_blocked(&stage, "feature run f --wait").await;
+    check_blocked(&stage, "feature wait f").await;
+    check_blocked(&stage, "feature run f --wait").await;
     std::fs::write(&tool, "").unwrap();
-    let (code, said) = code_and_words(&stage, "feature run f --wait").await;
-    assert!(code == Some(0), "{said}");
+    let (code, text) = code_and_output(&stage, "feature run f --wait").await;
+    assert!(code == Some(0), "{text}");
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     let base = stage.repository.head("main").unwrap();
     let tries = || {
@@ -177,27 +172,27 @@ async fn what_a_person_mended_is_tried_again_and_a_pass_is_shared() {
     stage
         .submit(json!({"name": "g", "tasks": tasks, "run": {"backoff_ms": 0, "gate": [gate]}}))
         .await;
-    let (code, said) = code_and_words(&stage, "feature wait g").await;
-    assert!(code == Some(0), "{said}");
-    assert_eq!(tries(), 3, "the gate was tried on the base again");
-    stage.strike().await;
+    let (code, text) = code_and_output(&stage, "feature wait g").await;
+    assert!(code == Some(0), "{text}");
+    assert_eq!(tries(), 3, "the gate must not be tried on the base again");
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_base_that_was_mended_is_tried_once_it_is_taken_in() {
-    let stage = set().await;
+async fn a_repaired_base_is_tried_after_an_update() {
+    let stage = start().await;
     submit(
         &stage,
         ONE,
         "test -f tool || { echo the tool is missing; exit 1; }",
     )
     .await;
-    is_blocked(&stage, "feature wait f").await;
+    check_blocked(&stage, "feature wait f").await;
     stage.repository.commit("main", "tool", "here").unwrap();
-    said(&stage, "feature update f").await;
-    let (code, said) = code_and_words(&stage, "feature run f --wait").await;
-    assert!(code == Some(0), "{said}");
+    stdout_of(&stage, "feature update f").await;
+    let (code, text) = code_and_output(&stage, "feature run f --wait").await;
+    assert!(code == Some(0), "{text}");
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     assert_eq!(stage.file("tool"), "here");
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,12 +1,12 @@
-//! A merge that is asked for: of a feature that is not done only where that is meant so, now or not at all, and its change is shown
-//! afterwards too.
+//! Requested merges: an unfinished feature needs consent, a merge that is impossible now is not queued, and
+//! the diff is shown after a merge too.
 
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{output, said};
+use crate::typed::{output, stdout_of};
 
 const TASKS: &str = r#"
 - key: a
@@ -35,8 +35,8 @@ async fn operations(stage: &Stage) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_that_is_not_done_is_merged_where_that_is_meant_so() {
-    let stage = Stage::set().await;
+async fn an_unfinished_feature_is_merged_with_partial_only() {
+    let stage = Stage::start().await;
     let base = stage.repository.head("main").unwrap();
     let tasks = json!({"source": "t", "text": TASKS});
     stage.submit(json!({"tasks": tasks})).await;
@@ -50,7 +50,7 @@ async fn a_feature_that_is_not_done_is_merged_where_that_is_meant_so() {
     );
     let why = answer["detail"].as_str().unwrap();
     assert!(why.contains("1 of 2 tasks") && why.contains("--partial"), "{why}");
-    // Nobody sits at a terminal who could be asked.
+    // Without a terminal, nobody can be asked.
     let refused = output(&stage, "feature merge f").await;
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
@@ -60,11 +60,11 @@ async fn a_feature_that_is_not_done_is_merged_where_that_is_meant_so() {
     assert_eq!(operations(&stage).await, 0);
     assert_eq!(stage.repository.head("main").unwrap(), base);
 
-    said(&stage, "feature merge f --partial").await;
+    stdout_of(&stage, "feature merge f --partial").await;
     stage.ends("blocked").await;
     assert_eq!(stage.repository.file("main", "a.txt").unwrap(), "one\n");
 
-    // The whole change is shown, though the base has it, and also once the feature took that base in.
+    // The diff shows the whole change although the base has it, also after an update from that base.
     let clone = stage.world.dir().join("clone");
     let cloned = Command::new("git")
         .args(["clone", "-q", "-b", "main"])
@@ -95,12 +95,12 @@ async fn a_feature_that_is_not_done_is_merged_where_that_is_meant_so() {
     stage.ends("blocked").await;
     let shown = diff().await;
     assert!(shown.contains("+one"), "{shown}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_merge_that_can_not_be_done_now_leaves_nothing_that_is_done_later() {
-    let stage = Stage::set().await;
+async fn a_merge_that_is_refused_now_is_not_done_later() {
+    let stage = Stage::start().await;
     let base = stage.repository.head("main").unwrap();
     let tasks = "- {key: a, title: A, description: \"@write a.txt a\\n@done\"}\n";
     stage
@@ -118,15 +118,15 @@ async fn a_merge_that_can_not_be_done_now_leaves_nothing_that_is_done_later() {
         "{status} {answer}"
     );
     assert_eq!(operations(&stage).await, 0);
-    stage.runs_on().await;
+    stage.run_again().await;
     stage.ends("complete").await;
     assert_eq!(operations(&stage).await, 0);
     assert_eq!(stage.repository.head("main").unwrap(), base);
 
-    // Once all of it is done, it is merged at once and needs no word.
+    // A finished feature is merged at once and needs no consent.
     let (status, answer) = post(&stage, "merge", json!({"how": "ff"})).await;
     assert_eq!(status, 201, "{answer}");
     stage.ends("complete").await;
     assert_eq!(stage.repository.file("main", "l.txt").unwrap(), "l\n");
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,10 +1,10 @@
-//! What an agent committed elsewhere than under the files that it left is kept, shown, told to the next attempt, and removed
-//! with the attempt's own branch.
+//! Commits of an agent outside its attempt's branch are kept, shown, named to the next attempt, and removed
+//! with that branch.
 
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::said;
+use crate::typed::stdout_of;
 
 const GRAPH: &str = r"
 - key: a
@@ -28,8 +28,8 @@ fn refs(stage: &Stage, pattern: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_elsewhere_are_kept_shown_told_and_removed_with_their_attempt() {
-    let stage = Stage::set().await;
+async fn orphan_commits_are_kept_shown_and_removed_with_their_attempt() {
+    let stage = Stage::start().await;
     stage
         .submit(json!({"tasks": {"text": GRAPH, "source": "tasks.yaml"}}))
         .await;
@@ -58,11 +58,11 @@ async fn commits_elsewhere_are_kept_shown_told_and_removed_with_their_attempt() 
     let expected = expected.map(|(what, end)| (what.to_owned(), format!("{own}-strays/{end}")));
     assert_eq!(strays, expected);
     assert_eq!(of(2)["strays"], json!([]));
-    let shown = said(&stage, "task show f/a").await;
+    let shown = stdout_of(&stage, "task show f/a").await;
     assert!(shown.contains("also committed, stash 0"), "{shown}");
     let file = format!("{own}-strays/branches/other:o.txt");
     assert_eq!(stage.repository.git(&["show", &file]).unwrap().trim(), "o");
-    // What landed has none of it.
+    // The landing has none of them.
     let landed = stage
         .repository
         .git(&["ls-tree", "--name-only", "ralph/f"])
@@ -84,15 +84,16 @@ async fn commits_elsewhere_are_kept_shown_told_and_removed_with_their_attempt() 
     let over = "select prune_before is null from features where id = $1";
     stage.world.until(over, feature).await.unwrap();
     assert_eq!(refs(&stage, "refs/ralph/attempts"), Vec::<String>::new());
-    stage.strike().await;
+    stage.stop().await;
 }
 
-/// A server refuses the first push of all; when it takes another one, its worker tries again, and tells.
+/// The server refuses the first push. Once it takes another one, the worker pushes the refused work and
+/// reports it.
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_a_server_refused_once_is_pushed_later_and_told() {
+async fn work_that_a_server_refused_is_pushed_later_and_reported() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     let hook = stage.repository.path().join("hooks/update");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     let script =
@@ -119,5 +120,5 @@ async fn work_that_a_server_refused_once_is_pushed_later_and_told() {
     let file = format!("{name}:a.txt");
     assert_eq!(stage.repository.git(&["show", &file]).unwrap().trim(), "1");
     assert_eq!(stage.file("a.txt"), "2");
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Branches of attempts stay as long as somebody may need them, and go when they are asked to or when their time is over.
+//! Branches of attempts stay while somebody may need them; a request or the end of the retention removes
+//! them.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// One task that lands at its second attempt, one that a person cancels after its attempt, one that a person calls done.
+/// One task that lands at its second attempt, one that a person cancels after its attempt, one that a person
+/// marks done.
 const GRAPH: &str = r#"
 - key: lands
   title: Land
@@ -72,19 +74,23 @@ async fn task(stage: &Stage, key: &str) -> (uuid::Uuid, TaskState) {
         .unwrap()
 }
 
-/// Until nothing of the feature is to go any more.
-async fn pruned(stage: &Stage) {
-    let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
+async fn feature(stage: &Stage) -> uuid::Uuid {
+    sqlx::query_scalar("select id from features")
         .fetch_one(&stage.world.db)
         .await
-        .unwrap();
+        .unwrap()
+}
+
+/// Waits until no branch of the feature remains to be pruned.
+async fn pruned(stage: &Stage) {
+    let feature = feature(stage).await;
     let over = "select prune_before is null from features where id = $1";
     stage.world.until(over, feature).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn branches_of_attempts_go_when_nobody_needs_them() {
-    let stage = Stage::set().await;
+async fn branches_of_attempts_are_pruned_when_nobody_needs_them() {
+    let stage = Stage::start().await;
     stage
         .submit(json!({"tasks": {"text": GRAPH, "source": "tasks.yaml"}}))
         .await;
@@ -103,10 +109,10 @@ async fn branches_of_attempts_go_when_nobody_needs_them() {
     );
     let mut go = [of(lands), of(dropped)].concat();
     go.sort();
-    // Two attempts and a landing, and the attempt that a person dropped.
+    // Two attempts and a landing, and the attempt that a person cancelled.
     assert_eq!(go.len(), 4, "{go:?}");
 
-    // Nothing is old enough for the usual retention, and a look changes nothing.
+    // Nothing is old enough for the default retention, and a dry run changes nothing.
     let plan = prune(&stage, json!({})).await;
     assert_eq!(names(&plan["going"]), Vec::<String>::new());
     let plan = prune(&stage, json!({"older_than_ms": 0, "dry_run": true})).await;
@@ -115,17 +121,14 @@ async fn branches_of_attempts_go_when_nobody_needs_them() {
     pruned(&stage).await;
     assert_eq!(branches(&stage).len(), 5);
 
-    // A remote that refuses says why, and nothing is taken for gone.
+    // The remote's refusal is shown, and no branch counts as removed.
     // (`receive.denyDeletes` is about branches alone.)
     let hook = stage.repository.path().join("hooks/update");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, "#!/bin/sh\ncase $3 in *[!0]*) exit 0 ;; esac\nexit 1\n").unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     prune(&stage, json!({"older_than_ms": 0})).await;
-    let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
-        .fetch_one(&stage.world.db)
-        .await
-        .unwrap();
+    let feature = feature(&stage).await;
     let failed = "select prune_error is not null from features where id = $1";
     stage.world.until(failed, feature).await.unwrap();
     let plan = prune(&stage, json!({"older_than_ms": 0, "dry_run": true})).await;
@@ -147,7 +150,7 @@ async fn branches_of_attempts_go_when_nobody_needs_them() {
     }
     assert_eq!(stage.file("a.txt"), "whole");
 
-    // What a person calls done without its landing is held by its branch alone.
+    // A task that a person marked done without a landing has its work in its branch only.
     command(&stage, "kept", "done").await;
     sqlx::query("update dispatches set settled_at = settled_at - interval '31 days'")
         .execute(&stage.world.db)
@@ -155,20 +158,20 @@ async fn branches_of_attempts_go_when_nobody_needs_them() {
         .unwrap();
     let plan = prune(&stage, json!({"dry_run": true})).await;
     assert_eq!(names(&plan["staying"]), of(kept));
-    // The run went on with what was decided.
+    // The run continued after the decisions.
     stage.ends("complete").await;
-    // Nothing of it may go, so no worker is asked to look.
+    // No branch may be pruned, so no worker is asked.
     let (asked, _) = retention::sweep(&stage.world.db, &stage.world.settings)
         .await
         .unwrap();
     assert_eq!(asked, 0);
     assert_eq!(branches(&stage), of(kept));
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retention_that_is_over_takes_the_branches_of_an_ended_feature() {
-    let stage = Stage::set().await;
+async fn branches_of_an_ended_feature_are_pruned_after_the_retention() {
+    let stage = Stage::start().await;
     let one = "- key: a\n  title: Do a\n  description: |\n    @write a.txt a\n    @done\n";
     stage
         .submit(json!({"tasks": {"text": one, "source": "tasks.yaml"}}))
@@ -188,23 +191,22 @@ async fn retention_that_is_over_takes_the_branches_of_an_ended_feature() {
     assert_eq!(branches(&stage), Vec::<String>::new());
     assert_eq!(sweep().await.unwrap().0, 0);
     assert_eq!(stage.file("a.txt"), "a");
-    stage.strike().await;
+    stage.stop().await;
 }
 
-/// As an earlier release left it: its attempts are branches, and its rows say so.
-/// A look at a feature whose attempts are too young says so.
+/// A dry run names attempts that are too young.
 #[tokio::test(flavor = "multi_thread")]
-async fn why_nothing_goes_is_said() {
-    let stage = Stage::set().await;
+async fn a_dry_run_explains_why_nothing_is_pruned() {
+    let stage = Stage::start().await;
     let one = "- key: a\n  title: Do a\n  description: |\n    @write a.txt a\n    @done\n";
     stage
         .submit(json!({"tasks": {"text": one, "source": "tasks.yaml"}}))
         .await;
     stage.ends("complete").await;
-    let told = crate::typed::said(&stage, "feature prune f --dry-run").await;
+    let text = crate::typed::stdout_of(&stage, "feature prune f --dry-run").await;
     assert!(
-        told.contains("2 attempts ended less than") && told.contains("--older-than 0"),
-        "{told}"
+        text.contains("2 attempts ended less than") && text.contains("--older-than 0"),
+        "{text}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,5 +1,5 @@
-//! Repositories of several languages, with their usual command as gate and no configuration at all: what the user's shell has works in
-//! sessions and gates.
+//! Repositories of several languages with their usual test command as gate and no configuration: the tools of
+//! the user's shell work in sessions and gates.
 
 use std::process::Command;
 
@@ -8,10 +8,11 @@ use ralph_tests::harness::{Repository, until_blocking};
 
 use crate::cli::machine::Machine;
 
-/// Variables by which the runner of this test names the toolchain: without them it is found as an ordinary user's is.
+/// Toolchain variables that the test runner sets. Without them, the toolchain is found as for an ordinary
+/// user.
 const OF_THE_TEST: &[&str] = &["RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "CARGO_HOME", "CARGO"];
 
-/// Lands three tasks, one after the other; each runs the gate's command itself as well.
+/// Lands three tasks, one after the other; each also runs the gate's command itself.
 fn three_tasks_land(name: &str, gate: &str, files: &[(&str, &str)], outputs: &str) {
     let machine = Machine::new();
     let files: Vec<(&str, &str)> = files.iter().copied().chain([(".gitignore", outputs)]).collect();
@@ -45,9 +46,9 @@ fn three_tasks_land(name: &str, gate: &str, files: &[(&str, &str)], outputs: &st
         "--wait",
     ]);
     let waited = machine.run(&submit);
-    let told = String::from_utf8_lossy(&waited.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&waited.stderr).into_owned();
     let log = || std::fs::read_to_string(machine.at("data/logs/worker-1.log")).unwrap_or_default();
-    assert_eq!(waited.status.code(), Some(0), "{told}\n{}", log());
+    assert_eq!(waited.status.code(), Some(0), "{stderr}\n{}", log());
     assert_eq!(repository.landed(&format!("ralph/{name}")).unwrap().len(), 3);
     let listed = repository.git(&["ls-tree", "--name-only", &format!("ralph/{name}")]);
     let listed = listed.unwrap();
@@ -61,7 +62,7 @@ fn three_tasks_land(name: &str, gate: &str, files: &[(&str, &str)], outputs: &st
     until_blocking("`up` to end", || up.try_wait().is_some());
 }
 
-/// Whether this machine has a program; said where it doesn't, since then nothing is tested.
+/// Whether this machine has a program; prints a note if not, since the test is then skipped.
 fn is_here(program: &str, argument: &str) -> bool {
     let is_here = Command::new(program).arg(argument).output();
     let is_here = is_here.is_ok_and(|output| output.status.success());

@@ -1,4 +1,4 @@
-//! An agent whose task graph can't be used gets one more turn in the same session, and only one (SPEC 2.6).
+//! An agent whose task graph can't be used gets exactly one more turn in the same session (SPEC 2.6).
 
 use ralph_tests::harness::{Spawned, WorkerOptions, World};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set() -> Self {
+    async fn start() -> Self {
         let mut world = World::calm().await.unwrap();
         world.coordinator().await.unwrap();
         let api = Api::start(&world).await;
@@ -29,28 +29,29 @@ impl Stage {
         assert_eq!(status.as_u16(), 201, "{answer}");
     }
 
-    /// Waits for the run's end, and tells its outcome with each task's title, status and attempt.
+    /// Waits for the run's end; gives its outcome and each task's title, status and attempt.
     async fn ends(&self, name: &str) -> String {
         let over = ended(&self.api, name).await;
         let (_, page) = self.api.get(&format!("/features/{name}/tasks")).await;
-        let mut told: Vec<String> = page["items"]
+        let mut tasks: Vec<String> = page["items"]
             .as_array()
             .unwrap()
             .iter()
             .map(|task| format!("{} {} {}", task["title"], task["status"], task["attempt"]))
             .collect();
-        told.sort();
-        format!("{} {}", over["feature"]["run"]["outcome"], told.join(", ")).replace('"', "")
+        tasks.sort();
+        format!("{} {}", over["feature"]["run"]["outcome"], tasks.join(", ")).replace('"', "")
     }
 
-    async fn strike(self) {
+    async fn stop(self) {
         self.api.stop().await;
         drop(self.worker);
         self.world.stop().await;
     }
 }
 
-/// What an agent does in its sessions of `kind`: it says `first`, and `second` when it is told that this can't be used.
+/// Agent script for sessions of `kind`: says `first`, then `second` when the prompt says that `first` can't
+/// be used.
 fn script(kind: &str, first: &str, second: &str) -> String {
     format!(
         "Something.\n@on-kind {kind} @effect {kind}\n@on-kind {kind} @unless-prompt-has can't be used : @say {first}\n\
@@ -61,8 +62,8 @@ fn script(kind: &str, first: &str, second: &str) -> String {
 const GOOD: &str = r#"<task-graph>[{key: good, title: Good, description: "@done"}]</task-graph>"#;
 
 #[tokio::test]
-async fn a_build_session_corrects_its_graph_whatever_was_wrong_with_it() {
-    let stage = Stage::set().await;
+async fn a_build_session_corrects_every_kind_of_invalid_graph() {
+    let stage = Stage::start().await;
     let crowd: Vec<String> = (0..51).map(|n| format!("{{key: k{n}, title: T}}")).collect();
     let crowd = format!("<task-graph>[{}]</task-graph>", crowd.join(", "));
     let faults = [
@@ -104,12 +105,12 @@ async fn a_build_session_corrects_its_graph_whatever_was_wrong_with_it() {
             "{name}"
         );
     }
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
-async fn work_and_review_sessions_correct_theirs_in_the_same_way() {
-    let stage = Stage::set().await;
+async fn work_and_review_sessions_correct_their_graphs_too() {
+    let stage = Stage::start().await;
     let unknown = "<task-graph>[{key: a, title: A, after: [b]}]</task-graph>";
     let work = script("work", unknown, GOOD);
     let tasks = json!([{"key": "a", "title": "Large", "description": work}]).to_string();
@@ -126,12 +127,12 @@ async fn work_and_review_sessions_correct_theirs_in_the_same_way() {
     assert_eq!(stage.ends("split").await, "complete Good done 1, Large done 1");
     let reviewed = "complete Good done 1, Review the feature, round 1 done 1, Small done 1";
     assert_eq!(stage.ends("review").await, reviewed);
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
-async fn the_second_turn_is_the_last_and_its_error_is_told() {
-    let stage = Stage::set().await;
+async fn the_second_turn_is_the_last_and_its_error_becomes_the_reason() {
+    let stage = Stage::start().await;
     let unknown = "<task-graph>[{key: a, title: A, after: [b]}]</task-graph>";
     let twice = script("build", unknown, unknown);
     stage
@@ -142,7 +143,7 @@ async fn the_second_turn_is_the_last_and_its_error_is_told() {
     stage
         .submit("tired", json!({"description": tired, "plan": "Do it."}))
         .await;
-    // What needs no graph gets no second turn.
+    // A session that needs no graph gets no second turn.
     let done = format!("@effect work\n@say {unknown}\n@done");
     let tasks = json!([{"key": "a", "title": "A", "description": done}]).to_string();
     stage
@@ -166,5 +167,5 @@ async fn the_second_turn_is_the_last_and_its_error_is_told() {
     let effects = stage.world.effects_lines();
     let count = |name: &str| effects.iter().filter(|line| line.starts_with(name)).count();
     assert_eq!((count("build"), count("work")), (4, 1), "{effects:?}");
-    stage.strike().await;
+    stage.stop().await;
 }

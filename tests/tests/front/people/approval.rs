@@ -5,9 +5,9 @@ use crate::caller::{Api, ended};
 use crate::stage::Stage;
 
 #[tokio::test]
-async fn what_a_person_rejects_is_done_again_with_their_words() {
-    let stage = Stage::set().await;
-    // A plan that waits for approval, written anew when it is sent back; then work that its session gives up.
+async fn a_rejected_task_is_done_again_with_the_persons_words() {
+    let stage = Stage::start().await;
+    // A plan waits for approval and is rewritten after a rejection; then a session gives up its work.
     let description = "@on-kind plan @on-attempt 1 @say <document>Three tasks.</document>\n\
         @on-kind plan @on-attempt 2 @say <document>One task.</document>\n\
         @on-kind build @say <<GRAPH\n<task-graph>\n- key: a\n  title: A\n  max_retries: 0\n  description: |\n    \
@@ -21,8 +21,8 @@ async fn what_a_person_rejects_is_done_again_with_their_words() {
         let over = stage.ends("blocked").await;
         over["attention"][0]["id"].as_str().unwrap().to_owned()
     };
-    // What its last session was told.
-    let told = async |id: &str| stage.api.get(&format!("/tasks/{id}/prompt")).await.1["body"].to_string();
+    // Prompt of the task's last session.
+    let prompt_of = async |id: &str| stage.api.get(&format!("/tasks/{id}/prompt")).await.1["body"].to_string();
     let command = async |id: &str, verb: &str, body: Value| {
         let (status, answer) = stage.api.post(&format!("/tasks/{id}/{verb}"), &body).await;
         (
@@ -47,12 +47,12 @@ async fn what_a_person_rejects_is_done_again_with_their_words() {
     );
     assert_eq!(waiting().await, plan);
     assert_eq!(stage.texts().await["plan"], "One task.");
-    assert!(told(&plan).await.contains("Only one task"));
+    assert!(prompt_of(&plan).await.contains("Only one task"));
     assert_eq!(command(&plan, "approve", json!({})).await.0, 200);
 
     let work = waiting().await;
     assert_ne!(work, plan);
-    // Feedback alone moves nothing; a word that comes later stands beside it.
+    // Feedback alone starts nothing; a later rejection adds its words.
     assert_eq!(
         command(&work, "feedback", json!({"reason": "In the attic"}))
             .await
@@ -65,7 +65,7 @@ async fn what_a_person_rejects_is_done_again_with_their_words() {
     );
     stage.ends("complete").await;
     assert_eq!(stage.file("a.txt"), "one");
-    let prompt = told(&work).await;
+    let prompt = prompt_of(&work).await;
     assert!(
         prompt.contains("In the attic") && prompt.contains("and quickly"),
         "{prompt}"
@@ -80,7 +80,7 @@ async fn what_a_person_rejects_is_done_again_with_their_words() {
         .map(|e| e["what"].as_str().unwrap())
         .collect();
     assert!(done.contains(&"reject") && done.contains(&"feedback"), "{log}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
-//! What a person decides lets the run go on that ended for it, and the state that is shown is what it came to.
+//! A person's decision continues the run that ended for it, and the shown state follows.
 
 use ralph_tests::harness::until;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{output, said, started, until_told};
+use crate::typed::{output, started, stdout_of, wait_for_words};
 
 const PLANNED: &str = "@on-kind plan @say <document>One task.</document>\n\
     @on-kind build @say <<GRAPH\n<task-graph>\n- key: a\n  title: A\n  description: |\n    @write a.txt one\n    @done\n\
@@ -16,20 +16,20 @@ async fn runs(stage: &Stage) -> usize {
     page["items"].as_array().unwrap().len()
 }
 
-/// The condition that the feature `f` is shown with, in a table and in JSON.
+/// The condition of the feature `f`, checked in tables too.
 async fn condition(stage: &Stage) -> String {
     let (_, feature) = stage.api.get("/features/f").await;
     let condition = &feature["condition"];
     let word = condition["word"].as_str().unwrap().to_owned();
-    let told = match condition["reason"].as_str() {
+    let text = match condition["reason"].as_str() {
         Some(reason) => format!("{word}: {reason}"),
         None => word,
     };
     for line in ["feature list", "status", "feature show f"] {
-        let shown = said(stage, line).await;
-        assert!(shown.contains(&told), "`{line}` has no `{told}`: {shown}");
+        let shown = stdout_of(stage, line).await;
+        assert!(shown.contains(&text), "`{line}` has no `{text}`: {shown}");
     }
-    told
+    text
 }
 
 async fn submit_planned(stage: &Stage) {
@@ -45,37 +45,37 @@ async fn submit_tasks(stage: &Stage, tasks: &str, run: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approval_lets_its_run_go_on() {
-    let stage = Stage::set().await;
+async fn an_approval_continues_its_run() {
+    let stage = Stage::start().await;
     submit_planned(&stage).await;
     assert_eq!(condition(&stage).await, "blocked: 1 needs you");
     let approved = output(&stage, "task approve f/plan").await;
-    let told = String::from_utf8_lossy(&approved.stderr);
-    assert!(told.contains("`f` goes on (run-"), "{told}");
+    let text = String::from_utf8_lossy(&approved.stderr);
+    assert!(text.contains("`f` goes on (run-"), "{text}");
     stage.ends("complete").await;
     assert_eq!(condition(&stage).await, "done");
     assert_eq!((stage.file("a.txt").as_str(), runs(&stage).await), ("one", 1));
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_stays_ended_where_that_is_asked_for() {
-    let stage = Stage::set().await;
+async fn a_decision_with_no_run_leaves_the_run_ended() {
+    let stage = Stage::start().await;
     submit_planned(&stage).await;
     let approved = output(&stage, "task approve f/plan --no-run").await;
-    let told = String::from_utf8_lossy(&approved.stderr);
-    assert!(told.contains("next: ralph feature run f\n"), "{told}");
+    let text = String::from_utf8_lossy(&approved.stderr);
+    assert!(text.contains("next: ralph feature run f\n"), "{text}");
     assert_eq!(condition(&stage).await, "ready: needs a run");
-    let glance = said(&stage, "status").await;
+    let glance = stdout_of(&stage, "status").await;
     assert!(glance.contains("1 feature needs you (`ralph inbox`)"), "{glance}");
-    said(&stage, "feature run f").await;
+    stdout_of(&stage, "feature run f").await;
     stage.ends("complete").await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_decision_lets_the_run_go_on() {
-    let stage = Stage::set().await;
+async fn every_decision_continues_the_run() {
+    let stage = Stage::start().await;
     std::fs::write(
         stage.world.dir().join("plan.md"),
         "One task, as a person wrote it.",
@@ -93,20 +93,20 @@ async fn every_decision_lets_the_run_go_on() {
         let tasks = json!({"source": "t", "text": FAILS});
         stage.submit(json!({"tasks": tasks, "repo": null})).await;
         stage.ends("blocked").await;
-        said(&stage, line).await;
+        stdout_of(&stage, line).await;
         stage.ends(outcome).await;
         assert_eq!(runs(&stage).await, 1, "`{line}`");
-        said(&stage, "feature delete f --yes").await;
+        stdout_of(&stage, "feature delete f --yes").await;
     }
     submit_planned(&stage).await;
-    said(&stage, "feature plan f --file plan.md --yes").await;
+    stdout_of(&stage, "feature plan f --file plan.md --yes").await;
     stage.ends("complete").await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_who_stopped_a_run_starts_the_next_one() {
-    let stage = Stage::set().await;
+async fn a_decision_does_not_continue_a_stopped_run() {
+    let stage = Stage::start().await;
     let tasks = format!("{FAILS}- {{key: b, title: B, pool: nowhere}}\n");
     submit_tasks(&stage, &tasks, json!({"backoff_ms": 0})).await;
     until("the first task to need a person", async || {
@@ -118,40 +118,40 @@ async fn a_person_who_stopped_a_run_starts_the_next_one() {
     })
     .await;
     assert_eq!(condition(&stage).await, "running: 1 needs you");
-    said(&stage, "feature stop f").await;
+    stdout_of(&stage, "feature stop f").await;
     assert_eq!(condition(&stage).await, "stopped: 1 needs you");
-    said(&stage, "task retry f/a").await;
+    stdout_of(&stage, "task retry f/a").await;
     assert_eq!(condition(&stage).await, "stopped");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 const PAID: &str = "- {key: a, title: A, description: \"@on-attempt 1 @usage 10 2 0.6\\n@write a.txt a\\n@done\"}\n\
     - {key: b, title: B, after: [a], description: \"@write b.txt b\\n@done\"}\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raised_limit_lets_its_run_go_on() {
-    let stage = Stage::set().await;
+async fn a_raised_limit_continues_its_run() {
+    let stage = Stage::start().await;
     submit_tasks(&stage, PAID, json!({"cost_usd": 0.5, "backoff_ms": 0})).await;
     stage.ends("limit_reached").await;
     assert_eq!(condition(&stage).await, "limit: cost 0.60 of 0.50");
     let refused = output(&stage, "feature edit f --max-cost 0.55").await;
-    let told = String::from_utf8_lossy(&refused.stderr);
+    let text = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        told.contains("no session of `f` could begin (cost 0.60 of 0.55)") && told.contains("0 for no limit"),
-        "{told}"
+        text.contains("no session of `f` could begin (cost 0.60 of 0.55)") && text.contains("0 for no limit"),
+        "{text}"
     );
-    said(&stage, "feature edit f --max-cost 2 --no-run").await;
+    stdout_of(&stage, "feature edit f --max-cost 2 --no-run").await;
     assert_eq!(condition(&stage).await, "ready: needs a run");
-    said(&stage, "feature edit f --max-cost 3").await;
+    stdout_of(&stage, "feature edit f --max-cost 3").await;
     stage.ends("complete").await;
     assert_eq!(runs(&stage).await, 1);
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raised_limit_of_the_feature_lets_its_run_go_on() {
-    let stage = Stage::set().await;
-    said(&stage, "budget set feature --max-cost 0.5").await;
+async fn a_raised_budget_of_the_feature_continues_its_run() {
+    let stage = Stage::start().await;
+    stdout_of(&stage, "budget set feature --max-cost 0.5").await;
     submit_tasks(&stage, PAID, json!({"backoff_ms": 0})).await;
     stage.ends("limit_reached").await;
     until("the limit to be shown", async || {
@@ -162,28 +162,28 @@ async fn a_raised_limit_of_the_feature_lets_its_run_go_on() {
         }
     })
     .await;
-    said(&stage, "budget set feature f --max-cost 2").await;
+    stdout_of(&stage, "budget set feature f --max-cost 2").await;
     stage.ends("complete").await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_waits_on_through_what_a_person_decides() {
-    let stage = Stage::set().await;
+async fn a_waiting_command_waits_through_approvals() {
+    let stage = Stage::start().await;
     submit_planned(&stage).await;
     let mut wait = started(&stage, "wait", "feature wait f --through-approvals");
-    until_told(&wait, "ralph task approve f/plan").await;
-    said(&stage, "task approve f/plan").await;
-    until_told(&wait, "f: Complete").await;
+    wait_for_words(&wait, "ralph task approve f/plan").await;
+    stdout_of(&stage, "task approve f/plan").await;
+    wait_for_words(&wait, "f: Complete").await;
     assert_eq!(wait.wait().await.code(), Some(0), "{}", wait.output());
     let refused = output(&stage, "feature run f --through-approvals").await;
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--wait"));
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_given_waits_for_approval_as_what_is_written_does() {
-    let stage = Stage::set().await;
+async fn given_plans_and_tasks_wait_for_approval_too() {
+    let stage = Stage::start().await;
     let tasks = "- {key: a, title: A, description: \"@write a.txt a\\n@done\"}\n";
     std::fs::write(stage.world.dir().join("tasks.yaml"), tasks).unwrap();
     std::fs::write(stage.world.dir().join("plan.md"), "one task").unwrap();
@@ -191,22 +191,22 @@ async fn what_is_given_waits_for_approval_as_what_is_written_does() {
         format!("submit feature {name} --tasks tasks.yaml --no-verify --no-repo {more}")
     };
     let waited = output(&stage, &submit("f", "--approve tasks --wait")).await;
-    let told = String::from_utf8_lossy(&waited.stdout).into_owned();
+    let text = String::from_utf8_lossy(&waited.stdout).into_owned();
     assert!(
-        waited.status.code() == Some(4) && told.contains("ralph task approve f/build"),
-        "{told}"
+        waited.status.code() == Some(4) && text.contains("ralph task approve f/build"),
+        "{text}"
     );
-    assert!(said(&stage, "feature tasks f").await.contains("key: a"));
-    said(&stage, "task approve f/build").await;
+    assert!(stdout_of(&stage, "feature tasks f").await.contains("key: a"));
+    stdout_of(&stage, "task approve f/build").await;
     stage.ends("complete").await;
-    // A plan that is given beside the tasks holds them as well.
-    said(&stage, &submit("g", "--plan plan.md --approve plan")).await;
+    // A plan given with the tasks holds them back too.
+    stdout_of(&stage, &submit("g", "--plan plan.md --approve plan")).await;
     let blocked = output(&stage, "feature wait g").await;
     assert_eq!(blocked.status.code(), Some(4));
-    said(&stage, "task approve g/plan").await;
+    stdout_of(&stage, "task approve g/plan").await;
     assert!(output(&stage, "feature wait g").await.status.success());
     let refused = output(&stage, &submit("h", "--approve spec")).await;
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(told.contains("there is no spec to approve"), "{told}");
-    stage.strike().await;
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(text.contains("there is no spec to approve"), "{text}");
+    stage.stop().await;
 }

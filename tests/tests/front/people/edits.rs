@@ -14,7 +14,7 @@ async fn ids(api: &Api, feature: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_task_that_does_not_run_is_edited_and_queued_anew() {
+async fn an_edited_task_is_queued_again_with_its_new_values() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}\n- {key: b, title: B, after: [a]}")
@@ -82,7 +82,7 @@ async fn a_task_that_does_not_run_is_edited_and_queued_anew() {
 }
 
 #[tokio::test]
-async fn a_feature_is_deleted_with_what_came_of_it_but_never_while_it_runs() {
+async fn a_feature_is_deleted_with_its_rows_unless_it_runs() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}\n- {key: b, title: B, parent: a}")
@@ -103,14 +103,14 @@ async fn a_feature_is_deleted_with_what_came_of_it_but_never_while_it_runs() {
     api.post("/features/f/cancel", &json!({})).await;
     assert_eq!(delete("f").await, 200);
     assert_eq!(delete("f").await, 404);
-    let (_, left) = api.get("/features").await;
-    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+    let (_, remaining) = api.get("/features").await;
+    assert_eq!(remaining["items"].as_array().unwrap().len(), 1);
     for table in ["tasks", "ready_tasks", "runs", "features"] {
         let n: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from {table}")))
             .fetch_one(&world.db)
             .await
             .unwrap();
-        assert_eq!(n, 1, "{table} has only the other feature's");
+        assert_eq!(n, 1, "{table} has only the other feature's rows");
     }
     api.stop().await;
     world.stop().await;
@@ -135,7 +135,7 @@ async fn a_token_works_until_it_is_revoked() {
         .await;
     assert_eq!(status.as_u16(), 409);
     let (_, list) = api.get("/tokens").await;
-    assert!(!list.to_string().contains(&token), "a token is told only once");
+    assert!(!list.to_string().contains(&token), "a token is shown only once");
 
     let path = "/api/v1/tokens/dashboard";
     assert_eq!(
@@ -197,7 +197,7 @@ async fn a_task_of_a_folder_stays_with_the_folders_machine() {
 }
 
 #[tokio::test]
-async fn what_sessions_would_not_be_told_whole_is_refused() {
+async fn a_reason_too_long_for_a_prompt_is_refused() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}").await;

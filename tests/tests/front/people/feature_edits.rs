@@ -1,4 +1,4 @@
-//! A feature that stands is changed.
+//! Edits of an existing feature.
 
 use ralph_tests::harness::World;
 use reqwest::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::caller::{ADMIN, Api};
 use crate::stage::Stage;
-use crate::typed::{output, said};
+use crate::typed::{output, stdout_of};
 
 const GRAPH: &str = "- {key: a, title: A, pool: nowhere}\n- {key: b, title: B, after: [a], max_retries: 7}";
 
@@ -26,7 +26,7 @@ async fn edit(api: &Api, body: Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_feature_that_runs_is_edited_with_its_run_and_what_waits() {
+async fn a_running_feature_is_edited_with_its_run_and_waiting_tasks() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", GRAPH).await;
@@ -75,7 +75,7 @@ async fn a_feature_that_runs_is_edited_with_its_run_and_what_waits() {
             .unwrap();
     assert_eq!((agent.as_str(), grows), ("fast", true));
 
-    // The same again changes no task.
+    // The same edit again changes no task.
     let (_, done) = edit(&api, json!({"max_retries": 7})).await;
     assert_eq!(done, json!({"count": 0}));
     for (wrong, status) in [
@@ -99,7 +99,7 @@ async fn a_feature_that_runs_is_edited_with_its_run_and_what_waits() {
 }
 
 #[tokio::test]
-async fn limits_of_a_feature_are_those_of_its_first_run_or_of_the_one_under_way() {
+async fn edited_limits_apply_to_a_drafts_first_run_and_a_stopped_run() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let draft = json!({
@@ -120,8 +120,8 @@ async fn limits_of_a_feature_are_those_of_its_first_run_or_of_the_one_under_way(
         (&limits["iterations"], &limits["cost_usd"]),
         (&json!(9), &json!(2.5))
     );
-    // Its first step is told what the feature is about by now, and is told anew while nobody works on it.
-    let told = async || -> (String, i32) {
+    // The first step has the current description, and gets a new one while nobody works on it.
+    let first_step = async || -> (String, i32) {
         sqlx::query_as(
             "select x.description, t.max_retries from tasks t join task_texts x on x.task_id = t.id where t.role = 'spec'",
         )
@@ -129,13 +129,13 @@ async fn limits_of_a_feature_are_those_of_its_first_run_or_of_the_one_under_way(
         .await
         .unwrap()
     };
-    assert_eq!(told().await, ("New".to_owned(), 1));
+    assert_eq!(first_step().await, ("New".to_owned(), 1));
     assert_eq!(edit(&api, json!({"description": "Newest"})).await.0, 200);
-    assert_eq!(told().await.0, "Newest");
+    assert_eq!(first_step().await.0, "Newest");
 
     let (status, _) = api.post("/features/f/stop", &json!({})).await;
     assert_eq!(status.as_u16(), 200);
-    // Whoever stopped it may give the next run other limits.
+    // After a stop, a person may set other limits for the next run.
     assert_eq!(edit(&api, json!({"run": {"cost_usd": 5.0}})).await.0, 200);
     let (_, shown) = api.get("/features/f").await;
     assert_eq!(
@@ -153,13 +153,13 @@ async fn limits_of_a_feature_are_those_of_its_first_run_or_of_the_one_under_way(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feature_is_edited_by_command() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage.api.submit("f", GRAPH).await;
     let line =
         "feature edit f --max-cost 3.5 --max-time 2h --max-parallel 2 --verify false --description First";
-    assert_eq!(said(&stage, line).await, "edited f\n");
+    assert_eq!(stdout_of(&stage, line).await, "edited f\n");
     let done: Value =
-        serde_json::from_str(&said(&stage, "feature edit f --review 1 --output json").await).unwrap();
+        serde_json::from_str(&stdout_of(&stage, "feature edit f --review 1 --output json").await).unwrap();
     assert_eq!(done["count"], 0);
     let (_, shown) = stage.api.get("/features/f").await;
     let limits = &shown["run"]["limits"];
@@ -167,18 +167,18 @@ async fn a_feature_is_edited_by_command() {
         (&limits["cost_usd"], &limits["time_ms"], &shown["max_parallel"]),
         (&json!(3.5), &json!(7_200_000), &json!(2))
     );
-    // What stands is replaced by who has read it.
+    // Only a person who has read the current text may replace it.
     let refused = output(&stage, "feature edit f --description Second").await;
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && told.contains("--replaces"), "{told}");
-    said(&stage, "feature edit f --description Second --yes").await;
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && stderr.contains("--replaces"), "{stderr}");
+    stdout_of(&stage, "feature edit f --description Second --yes").await;
     let (_, texts) = stage.api.get("/features/f/texts").await;
     assert_eq!(texts["description"], "Second");
     let nothing = output(&stage, "feature edit f").await;
-    let told = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&nothing.stderr).into_owned();
     assert!(
-        nothing.status.code() == Some(2) && told.contains("nothing to change"),
-        "{told}"
+        nothing.status.code() == Some(2) && stderr.contains("nothing to change"),
+        "{stderr}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

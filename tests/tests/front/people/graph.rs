@@ -1,4 +1,5 @@
-//! The graph of a feature that stands: edges and tasks are added and taken away, and what can't be is refused.
+//! Edits of an existing feature's graph: edges and tasks are added and removed, and impossible edits are
+//! refused.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ async fn wait_for(api: &Api, task: &str, blockers: &[&str]) -> (u16, Value) {
     (status.as_u16(), answer)
 }
 
-fn says(answer: &(u16, Value), status: u16, words: &[&str]) {
+fn assert_error(answer: &(u16, Value), status: u16, words: &[&str]) {
     assert_eq!(answer.0, status, "{answer:?}");
     let detail = answer.1["detail"].as_str().unwrap();
     for word in words {
@@ -49,7 +50,7 @@ fn says(answer: &(u16, Value), status: u16, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn edges_of_a_running_feature_close_and_open_what_waits_and_what_is_below_it() {
+async fn edges_in_a_running_feature_block_and_release_its_tasks() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let graph = "- {key: x, title: X}\n- {key: y, title: Y}\n- {key: p, title: P}\n- {key: c, title: C, parent: p}\n\
@@ -65,7 +66,7 @@ async fn edges_of_a_running_feature_close_and_open_what_waits_and_what_is_below_
         "c blocked, d blocked, p blocked, x pending, y pending"
     );
     invariants::check(&world.db).await.unwrap();
-    // Once more changes nothing.
+    // The same edge again changes nothing.
     assert_eq!(wait_for(&api, "f/p", &["f/x"]).await.1["count"], 0);
 
     for blocker in ["f%2Fx", "f%2Fy", "f%2Fy"] {
@@ -90,7 +91,7 @@ async fn edges_of_a_running_feature_close_and_open_what_waits_and_what_is_below_
 }
 
 #[tokio::test]
-async fn an_edge_that_cannot_be_is_refused_and_a_circle_is_told_with_its_tasks() {
+async fn an_impossible_edge_is_refused_and_a_cycle_is_named() {
     let mut world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let graph = "- {key: a, title: First}\n- {key: b, title: Second, after: [a]}\n- {key: c, title: Third, after: [b]}\n\
@@ -101,31 +102,31 @@ async fn an_edge_that_cannot_be_is_refused_and_a_circle_is_told_with_its_tasks()
     let id = |key: &str| all[key].0.as_str();
 
     let circle = wait_for(&api, "f/a", &["f/z", "f/c"]).await;
-    let told = format!(
+    let cycle = format!(
         "{a} `First` waits for {c} `Third` waits for {b} `Second` waits for {a} `First`",
         a = id("a"),
         b = id("b"),
         c = id("c")
     );
-    says(&circle, 409, &["circle", &told]);
+    assert_error(&circle, 409, &["circle", &cycle]);
     // All or none: the edge to Z isn't there either.
     assert_eq!(tasks(&api, "f").await["a"].1, "pending");
-    says(
+    assert_error(
         &wait_for(&api, "f/q", &["f/p"]).await,
         409,
         &["circle", id("p"), "`Whole`"],
     );
-    says(
+    assert_error(
         &wait_for(&api, "f/p", &["f/q"]).await,
         409,
         &["circle", id("q"), "`Part`"],
     );
-    says(&wait_for(&api, "f/a", &["f/a"]).await, 409, &["itself"]);
-    says(&wait_for(&api, "f/a", &["g/a"]).await, 409, &["another feature"]);
+    assert_error(&wait_for(&api, "f/a", &["f/a"]).await, 409, &["itself"]);
+    assert_error(&wait_for(&api, "f/a", &["g/a"]).await, 409, &["another feature"]);
     assert_eq!(wait_for(&api, "f/a", &["f/nothing"]).await.0, 404);
     let (status, _) = api.post("/tasks/f%2Fz/done", &json!({})).await;
     assert_eq!(status.as_u16(), 200);
-    says(&wait_for(&api, "f/z", &["f/a"]).await, 409, &["done already"]);
+    assert_error(&wait_for(&api, "f/z", &["f/a"]).await, 409, &["done already"]);
     invariants::check(&world.db).await.unwrap();
 
     world.coordinator().await.unwrap();
@@ -134,8 +135,8 @@ async fn an_edge_that_cannot_be_is_refused_and_a_circle_is_told_with_its_tasks()
         .await;
     worker.claim().await.unwrap();
     let running = wait_for(&api, "h/s", &["h/t"]).await;
-    says(&running, 409, &["in progress", "task release"]);
-    says(
+    assert_error(&running, 409, &["in progress", "task release"]);
+    assert_error(
         &delete(&api, "/tasks/h%2Fs").await,
         409,
         &["in progress", "task release"],
@@ -145,13 +146,13 @@ async fn an_edge_that_cannot_be_is_refused_and_a_circle_is_told_with_its_tasks()
 }
 
 #[tokio::test]
-async fn what_waits_for_a_deleted_task_goes_on_without_it() {
+async fn a_deleted_task_releases_the_tasks_that_wait_for_it() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let graph = "- {key: a, title: A}\n- {key: b, title: B, after: [a]}\n- {key: p, title: P}\n- {key: c, title: C, parent: p}\n\
                  - {key: d, title: D, parent: p}\n- {key: e, title: E, after: [p]}\n";
     api.submit("f", graph).await;
-    says(&delete(&api, "/tasks/f%2Fp").await, 409, &["subtasks"]);
+    assert_error(&delete(&api, "/tasks/f%2Fp").await, 409, &["subtasks"]);
     assert_eq!(delete(&api, "/tasks/f%2Fa").await.0, 200);
     assert_eq!(delete(&api, "/tasks/f%2Fa").await.0, 404);
     invariants::check(&world.db).await.unwrap();
@@ -183,14 +184,14 @@ async fn what_waits_for_a_deleted_task_goes_on_without_it() {
     assert_eq!(
         read.status().as_u16(),
         403,
-        "what can't be undone needs the role `admin`"
+        "a deletion needs the role `admin`"
     );
     api.stop().await;
     world.stop().await;
 }
 
 #[tokio::test]
-async fn of_two_who_edit_at_once_the_second_is_told() {
+async fn an_edit_of_an_outdated_description_is_refused() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A, description: old}").await;
@@ -205,7 +206,7 @@ async fn of_two_who_edit_at_once_the_second_is_told() {
         )
     };
     assert_eq!(edit("mine", "old").await.0, 200);
-    says(
+    assert_error(
         &edit("theirs", "old").await,
         409,
         &["somebody else", "nothing was stored"],
@@ -217,7 +218,7 @@ async fn of_two_who_edit_at_once_the_second_is_told() {
 }
 
 #[tokio::test]
-async fn a_feature_is_built_and_reviewed_when_a_person_wants_it() {
+async fn a_person_starts_the_build_and_the_review_of_a_feature() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let (status, _) = api
@@ -231,19 +232,19 @@ async fn a_feature_is_built_and_reviewed_when_a_person_wants_it() {
     assert_eq!(status.as_u16(), 200, "{started}");
     assert_eq!(states(&api, "planned").await, "build pending");
     let (status, again) = api.post("/features/planned/build", &json!({})).await;
-    says(&(status.as_u16(), again), 409, &["running"]);
+    assert_error(&(status.as_u16(), again), 409, &["running"]);
     for (command, state) in [("cancel", "cancelled"), ("skip", "skipped")] {
         let path = format!("/tasks/planned%2Fbuild/{command}");
         let (status, answer) = api.post(&path, &json!({})).await;
         assert_eq!(status.as_u16(), 200, "{answer}");
         let (status, answer) = api.post("/features/planned/build", &json!({})).await;
-        says(&(status.as_u16(), answer), 409, &[state, "task retry"]);
+        assert_error(&(status.as_u16(), answer), 409, &[state, "task retry"]);
     }
 
     api.submit("f", "- {key: a, title: A}").await;
     let refused = async |verb: &str, words: &[&str]| {
         let (status, answer) = api.post(&format!("/features/f/{verb}"), &json!({})).await;
-        says(&(status.as_u16(), answer), 409, words);
+        assert_error(&(status.as_u16(), answer), 409, words);
     };
     refused("build", &["has its tasks already", "task create"]).await;
     refused("review", &["running"]).await;
@@ -257,7 +258,7 @@ async fn a_feature_is_built_and_reviewed_when_a_person_wants_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tree_is_read_in_pages_and_what_is_left_out_is_said() {
+async fn a_tree_is_read_in_pages_and_a_limit_is_reported() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     let tasks = "- {key: p, title: P}\n- {key: a, title: A, parent: p}\n- {key: b, title: B, parent: p}\n- {key: c, title: C, \
@@ -295,14 +296,14 @@ async fn a_tree_is_read_in_pages_and_what_is_left_out_is_said() {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (text(output.stdout).lines().count(), text(output.stderr))
     };
-    let (lines, said) = tree(id, "2");
+    let (lines, stderr) = tree(id, "2");
     assert!(
-        lines == 2 && said.contains("the first 2 tasks are shown"),
-        "{lines} {said}"
+        lines == 2 && stderr.contains("the first 2 tasks are shown"),
+        "{lines} {stderr}"
     );
     for of in [id, "f/p"] {
-        let (lines, said) = tree(of, "4");
-        assert!(lines == 4 && said.is_empty(), "{of}: {lines} {said}");
+        let (lines, stderr) = tree(of, "4");
+        assert!(lines == 4 && stderr.is_empty(), "{of}: {lines} {stderr}");
     }
     api.stop().await;
     world.stop().await;

@@ -1,4 +1,5 @@
-//! From an idea to a reviewed branch: the steps of a feature, and the people who look in between (SPEC 2.1, 5).
+//! From an idea to a reviewed branch: the steps of a feature, and people's decisions in between (SPEC 2.1,
+//! 5).
 
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ CHANGES
 
 #[tokio::test]
 async fn an_idea_becomes_a_reviewed_branch() {
-    let stage = Stage::set().await;
+    let stage = Stage::start().await;
     stage.submit(json!({"description": IDEA})).await;
     let over = stage.ends("complete").await;
     let expected = [
@@ -76,7 +77,7 @@ async fn an_idea_becomes_a_reviewed_branch() {
     // Iterations are attempts at work; the limit is 20, and 5 for each of the 3 tasks that agents added.
     assert_eq!(over["feature"]["run"]["limits"]["iterations"], 35, "{over}");
     assert_eq!(over["feature"]["run"]["iterations"], 3, "{over}");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 const APPROVED: &str = r#"A program that greets.
@@ -95,12 +96,12 @@ GRAPH
 "#;
 
 #[tokio::test]
-async fn people_approve_write_and_send_back_what_the_steps_made() {
-    let stage = Stage::set().await;
+async fn people_approve_rewrite_and_reject_results_of_steps() {
+    let stage = Stage::start().await;
     let more = json!({"description": APPROVED, "approve": ["spec", "tasks"], "review_rounds": 0});
     stage.submit(more).await;
 
-    // The specification waits; a person writes a better one, from what stands.
+    // The specification waits; a person replaces it with a better one.
     let blocked = stage.ends("blocked").await;
     let attention = blocked["attention"][0].clone();
     assert!(
@@ -124,18 +125,18 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
         200
     );
 
-    // The graph waits; it is sent back with a word, and then approved.
+    // The graph waits; a person sends it back with a reason, and then approves another one.
     let blocked = stage.ends("blocked").await;
     let waited = async || {
         let output = typed::output(&stage, "feature wait f").await;
         String::from_utf8(output.stdout).unwrap()
     };
-    let told = waited().await;
+    let printed = waited().await;
     assert!(
-        told.contains("2 of 3 tasks done") && !told.contains("on branch"),
-        "nothing has landed: {told}"
+        printed.contains("2 of 3 tasks done") && !printed.contains("on branch"),
+        "nothing has landed: {printed}"
     );
-    assert!(told.contains("ralph task approve f/build"), "{told}");
+    assert!(printed.contains("ralph task approve f/build"), "{printed}");
     let id = blocked["attention"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(stage.texts().await["plan"], "one task");
     let graph = stage.texts().await["tasks"].as_str().unwrap().to_owned();
@@ -150,12 +151,12 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
     assert_eq!(stage.file("hi.txt"), "hi");
     assert!(waited().await.contains(", on branch ralph/f\n"));
     assert_eq!(stage.texts().await["tasks"], Value::Null);
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_no_text_or_graph_fails_the_attempt_and_is_told_to_the_next() {
-    let stage = Stage::set().await;
+async fn an_invalid_graph_fails_the_attempt_and_the_next_one_sees_why() {
+    let stage = Stage::start().await;
     let description = r#"It.
 @on-attempt 1 @on-kind build @say <task-graph>[{key: a, title: A, after: [b]}]</task-graph>
 @on-attempt 2 @on-kind build @if-prompt-has the key of no task : @say <task-graph>[{key: a, title: A, description: "@done"}]</task-graph>
@@ -169,12 +170,12 @@ async fn what_is_no_text_or_graph_fails_the_attempt_and_is_told_to_the_next() {
         titles,
         [("A".to_owned(), 1), ("Break the plan into tasks".to_owned(), 2)]
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
-async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
-    let stage = Stage::set().await;
+async fn a_failed_gate_stops_a_landing_and_its_output_reaches_the_retry() {
+    let stage = Stage::start().await;
     let tasks = r#"
 - key: a
   title: Right
@@ -193,12 +194,12 @@ async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
     stage.ends("complete").await;
     assert_eq!(stage.titles().await, [("Right".to_owned(), 2)]);
     assert_eq!(stage.file("a.txt"), "right");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
-async fn a_review_whose_own_correction_fails_asks_once() {
-    let stage = Stage::set().await;
+async fn a_review_with_a_failed_correction_asks_for_changes_once() {
+    let stage = Stage::start().await;
     let tasks = r#"
 - key: a
   title: First
@@ -234,20 +235,20 @@ CHANGES
         expected.map(|(title, n)| (title.to_owned(), n))
     );
     assert_eq!(stage.file("b.txt"), "b");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
-async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
-    let stage = Stage::set().await;
+async fn a_feature_without_a_graph_ends_with_no_plan_and_can_continue() {
+    let stage = Stage::start().await;
     stage.submit(json!({"draft": true})).await;
     let path = "/api/v1/features/f/texts/plan";
     let body = json!({"text": "one task"}).to_string();
     let put = (reqwest::Method::PUT, Some(crate::caller::ADMIN), Some(body));
     let answer = stage.api.send(put.0, path, put.1, put.2).await;
     assert_eq!(answer.status().as_u16(), 200);
-    // Nobody scripted this agent, so the step needs a person in the end.
-    stage.runs_on().await;
+    // This agent has no script, so the step needs a person in the end.
+    stage.run_again().await;
     stage.ends("blocked").await;
     let (_, preview) = stage.api.get("/tasks/f%2Fbuild/preview").await;
     let prompt = preview["frame"].as_str().unwrap_or_default();
@@ -268,12 +269,12 @@ async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
     let (status, answer) = stage.api.post("/tasks/f%2Fbuild/retry", &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
     stage.ends("blocked").await;
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test]
-async fn a_person_changes_the_graph_that_waits_for_them() {
-    let stage = Stage::set().await;
+async fn a_person_changes_a_graph_that_waits_for_approval() {
+    let stage = Stage::start().await;
     let description =
         "It.\n@on-kind build @say <task-graph>[{key: a, title: A, description: \"@fail no\"}]</task-graph>\n";
     let more = json!({"description": description, "plan": "one", "approve": ["tasks"], "review_rounds": 0});
@@ -311,5 +312,5 @@ async fn a_person_changes_the_graph_that_waits_for_them() {
         status == 409 && words.contains("waits for approval"),
         "{status}: {words}"
     );
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Decisions, edits and words of people.
+//! Decisions, edits and messages of people.
 
 pub(crate) mod again;
 pub(crate) mod approval;

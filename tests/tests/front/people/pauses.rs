@@ -1,28 +1,13 @@
 //! `feature pause` and `feature resume` with the real programs.
 
-use ralph_tests::harness::binary;
 use serde_json::json;
-use tokio::process::Command;
 
-use crate::caller::ADMIN;
 use crate::stage::Stage;
-
-async fn run(stage: &Stage, args: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(binary("ralph-coordinator"))
-        .args(args)
-        .current_dir(stage.world.dir())
-        .env("RALPH_URL", &stage.api.url)
-        .env("RALPH_TOKEN", ADMIN)
-        .output()
-        .await
-        .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(said).unwrap())
-}
+use crate::typed::code_and_output;
 
 #[tokio::test]
-async fn a_paused_feature_lets_what_runs_end_and_begins_nothing() {
-    let stage = Stage::set().await;
+async fn a_paused_feature_finishes_its_session_and_starts_nothing() {
+    let stage = Stage::start().await;
     let gate = stage.world.gate("a");
     let tasks = format!(
         "- key: a\n  title: Runs\n  description: |\n    @effect a\n    @write a.txt a\n    @wait-for {}\n    @done\n\
@@ -31,10 +16,10 @@ async fn a_paused_feature_lets_what_runs_end_and_begins_nothing() {
         gate.display()
     );
     let check = async |verb: &str, code: i32, words: &str| {
-        let (found, said) = run(&stage, &["feature", verb, "f"]).await;
+        let (found, text) = code_and_output(&stage, &format!("feature {verb} f")).await;
         assert!(
-            found == Some(code) && said.contains(words),
-            "{verb}: {found:?}: {said}"
+            found == Some(code) && text.contains(words),
+            "{verb}: {found:?}: {text}"
         );
     };
     check("pause", 1, "f").await;
@@ -48,9 +33,9 @@ async fn a_paused_feature_lets_what_runs_end_and_begins_nothing() {
     check("run", 1, "can't run a feature that is paused").await;
     let (_, progress) = stage.api.get("/features/f/progress").await;
     assert_eq!(progress["feature"]["status"], "paused");
-    assert_eq!(progress["sessions"][0]["title"], "Runs", "it goes on: {progress}");
+    assert_eq!(progress["sessions"][0]["title"], "Runs", "the session continues: {progress}");
 
-    // Its session ends, and its report counts; what follows it waits, and so does the other task.
+    // The session ends and its report counts; its follower and the other task wait.
     std::fs::write(&gate, "").unwrap();
     let (_, a) = stage.api.get("/tasks/f%2Fa").await;
     let id: sqlx::types::Uuid = sqlx::query_scalar("select id from features")
@@ -91,5 +76,5 @@ async fn a_paused_feature_lets_what_runs_end_and_begins_nothing() {
         assert_eq!(times, 1, "{effect}: {lines:?}");
     }
     check("pause", 1, "can't pause a feature that is done").await;
-    stage.strike().await;
+    stage.stop().await;
 }

@@ -1,10 +1,10 @@
-//! Paths whose change a person approves before it lands.
+//! Protected paths: a person approves a change before it lands.
 
 use ralph_tests::harness::WorkerOptions;
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::{output, said};
+use crate::typed::{output, stdout_of};
 
 const FILES: &[(&str, &str)] = &[
     ("README.md", "begin\n"),
@@ -12,7 +12,7 @@ const FILES: &[(&str, &str)] = &[
     ("checks/run.sh", "test -f README.md\n"),
 ];
 
-async fn set() -> Stage {
+async fn start() -> Stage {
     Stage::with(&WorkerOptions::named("w").slots(2), FILES, "").await
 }
 
@@ -23,7 +23,7 @@ async fn submit(stage: &Stage, tasks: serde_json::Value, run: serde_json::Value)
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_workflow_that_an_agent_wrote_lands_when_a_person_approves() {
-    let stage = set().await;
+    let stage = start().await;
     let tasks = json!([
         {"key": "ci", "title": "Set up CI", "description": "@write .github/workflows/test.yml on: push\n@done"},
         {"key": "code", "title": "Write code", "description": "@write code.txt code\n@done"},
@@ -31,23 +31,23 @@ async fn a_workflow_that_an_agent_wrote_lands_when_a_person_approves() {
     submit(&stage, tasks, json!({"backoff_ms": 0, "review": false})).await;
     let over = stage.ends("blocked").await;
     let waits = over["attention"][0]["reason"].as_str().unwrap_or_default();
-    let told = "its work passed, but it changes protected files: .github/workflows/test.yml";
-    assert!(waits.contains(told), "{over}");
+    let expected = "its work passed, but it changes protected files: .github/workflows/test.yml";
+    assert!(waits.contains(expected), "{over}");
     assert_eq!(stage.file("code.txt"), "code");
 
-    said(&stage, "task approve f/ci").await;
+    stdout_of(&stage, "task approve f/ci").await;
     stage.ends("complete").await;
     assert_eq!(stage.file(".github/workflows/test.yml"), "on: push");
     assert_eq!(
         stage.titles().await,
         [("Set up CI".to_owned(), 1), ("Write code".to_owned(), 1)]
     );
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn protected_paths_are_ones_own_and_a_move_changes_them() {
-    let stage = set().await;
+async fn a_feature_sets_its_protected_paths_and_a_move_changes_one() {
+    let stage = start().await;
     let tasks = json!([
         {"key": "a", "title": "Move it", "description":
             "@on-attempt 1 @run git mv db/1.sql first.sql\n@on-attempt 2 @run mkdir -p db\n@on-attempt 2 @run git mv first.sql db/1.sql\n@on-attempt 2 @write .github/workflows/test.yml on: push\n@done"},
@@ -57,31 +57,31 @@ async fn protected_paths_are_ones_own_and_a_move_changes_them() {
     let over = stage.ends("blocked").await;
     let waits = over["attention"][0]["reason"].as_str().unwrap_or_default();
     assert!(waits.contains("protected files: db/1.sql\n"), "{over}");
-    said(&stage, "task reject f/a --reason 'leave it there'").await;
+    stdout_of(&stage, "task reject f/a --reason 'leave it there'").await;
     stage.ends("complete").await;
     assert_eq!(stage.file(".github/workflows/test.yml"), "on: push");
     assert_eq!(stage.file("db/1.sql"), "create table a ();");
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pattern_that_names_nothing_is_refused() {
-    let stage = set().await;
-    for (pattern, told) in [
+async fn an_invalid_pattern_of_protected_paths_is_refused() {
+    let stage = start().await;
+    for (pattern, expected) in [
         ("../x", "`../x` is not a path pattern"),
         ("/etc/**", "`/etc/**` is not a path pattern"),
     ] {
         let line = format!("submit feature g --description x --no-repo --protect {pattern}");
         let output = output(&stage, &line).await;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && said.contains(told), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && stderr.contains(expected), "{stderr}");
     }
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_that_the_gate_names_is_told_to_the_verifier() {
-    let stage = set().await;
+async fn the_verifier_learns_of_a_changed_script_of_the_gate() {
+    let stage = start().await;
     let description = "@write checks/run.sh true\n@done\n\
         @on-kind verify @if-prompt-has checks/run.sh: may change what is checked : @say <verify-fail>The check is gone.</verify-fail>\n\
         @on-kind verify @say <verify-pass/>";
@@ -94,5 +94,5 @@ async fn a_script_that_the_gate_names_is_told_to_the_verifier() {
     let over = stage.ends("blocked").await;
     let waits = over["attention"][0]["reason"].as_str().unwrap_or_default();
     assert!(waits.contains("The check is gone."), "{over}");
-    stage.strike().await;
+    stage.stop().await;
 }

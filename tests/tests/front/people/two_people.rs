@@ -1,4 +1,4 @@
-//! Two people who change the same text at once: the second is told, sees how they differ, and keeps their words.
+//! Two people change the same text at once: the second one gets the difference and keeps their own text.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -30,8 +30,8 @@ struct Desk {
 }
 
 impl Desk {
-    /// The feature `f` is a draft with a task `a`.
-    async fn set() -> Self {
+    /// Starts with a draft `f` that has a task `a`.
+    async fn start() -> Self {
         let world = World::start().await.unwrap();
         let api = Api::start(&world).await;
         let tasks = "- {key: a, title: A, description: As it was}";
@@ -50,24 +50,24 @@ impl Desk {
         let args = shell_words::split(line).unwrap();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let output = command(&self.api, self.folder.path(), &args).output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(said).unwrap())
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
     }
 
     fn check(&self, line: &str, code: i32, words: &[&str]) -> String {
-        let (found, said) = self.run(line);
+        let (found, text) = self.run(line);
         assert!(
-            found == Some(code) && words.iter().all(|word| said.contains(word)),
-            "`{line}`: {found:?}, not {words:?}: {said}"
+            found == Some(code) && words.iter().all(|word| text.contains(word)),
+            "`{line}`: {found:?}, not {words:?}: {text}"
         );
-        said
+        text
     }
 
     async fn texts(&self) -> Value {
         self.api.get("/features/f/texts").await.1
     }
 
-    /// A command with an editor, which first does `meanwhile` as another person, then writes `text`.
+    /// Runs a command with an editor that first runs `meanwhile` as another person, then writes `text`.
     fn in_the_editor(&self, args: &[&str], meanwhile: &str, text: &str) -> (Option<i32>, String) {
         let editor = self.folder.path().join("editor");
         let ralph = binary("ralph-coordinator");
@@ -83,44 +83,44 @@ impl Desk {
         (status.code(), shown.replace("\r\n", "\n"))
     }
 
-    /// The texts that the files hold which `said` names.
-    fn kept(&self, said: &str) -> Vec<String> {
+    /// Contents of the files that `text` names.
+    fn saved_texts(&self, text: &str) -> Vec<String> {
         let folder = self.folder.path().display().to_string();
-        said.split_whitespace()
+        text.split_whitespace()
             .map(|word| word.trim_end_matches([',', ':', '.']))
             .filter(|word| word.starts_with(&folder) && word.contains("/ralph-"))
             .map(|path| std::fs::read_to_string(path).unwrap())
             .collect()
     }
 
-    async fn strike(self) {
+    async fn stop(self) {
         self.api.stop().await;
         self.world.stop().await;
     }
 }
 
-fn version_in(said: &str) -> String {
-    let after = said.split("--replaces ").nth(1).unwrap();
+fn version_in(text: &str) -> String {
+    let after = text.split("--replaces ").nth(1).unwrap();
     after.chars().take_while(char::is_ascii_hexdigit).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_text_from_a_file_replaces_only_what_was_read() {
-    let desk = Desk::set().await;
+async fn a_text_from_a_file_replaces_only_the_version_that_was_read() {
+    let desk = Desk::start().await;
     desk.write("one.md", "By one.\n");
     desk.write("two.md", "By two.\n");
     desk.check("feature spec f --file one.md", 0, &["the spec of f is stored"]);
     desk.check("feature spec f --file one.md", 0, &["nothing was changed"]);
-    // Whoever didn't read what stands is asked, and where nobody can be asked, nothing is done.
-    let said = desk.check(
+    // A person who has not read the current text is asked; without a terminal, nothing is done.
+    let text = desk.check(
         "feature spec f --file two.md",
         2,
         &["Replace the spec of f", "--yes"],
     );
-    let first = version_in(&said);
+    let first = version_in(&text);
     let shown = desk.check("feature spec f --show", 0, &["By one.", &first]);
     assert_eq!(version_in(&shown), first);
-    // Both read the same; the first of them stores.
+    // Both have read the same text; the first one stores theirs.
     desk.check(
         &format!("feature spec f --file two.md --replaces {first}"),
         0,
@@ -132,7 +132,7 @@ async fn a_text_from_a_file_replaces_only_what_was_read() {
         1,
         &["changed by somebody else", "three.md", "-By two.", "+By three."],
     );
-    assert_eq!(desk.kept(&lost), ["By two.\n"]);
+    assert_eq!(desk.saved_texts(&lost), ["By two.\n"]);
     assert_eq!(desk.texts().await["spec"], "By two.\n");
     let second = version_in(&lost);
     desk.check(
@@ -140,59 +140,59 @@ async fn a_text_from_a_file_replaces_only_what_was_read() {
         0,
         &["is stored"],
     );
-    let said = desk.check(
+    let text = desk.check(
         "feature spec f --file one.md --yes",
         0,
         &["what it replaces is kept in"],
     );
-    assert_eq!(desk.kept(&said), ["By three.\n"]);
-    desk.strike().await;
+    assert_eq!(desk.saved_texts(&text), ["By three.\n"]);
+    desk.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_editor_that_was_open_too_long_loses_nothing() {
-    let desk = Desk::set().await;
+async fn an_editor_with_an_outdated_text_loses_nothing() {
+    let desk = Desk::start().await;
     desk.write("one.md", "By one.\n");
     desk.write("two.md", "By two.\n");
     desk.check("feature plan f --file one.md", 0, &["the plan of f is stored"]);
-    let (code, said) = desk.in_the_editor(
+    let (code, text) = desk.in_the_editor(
         &["feature", "plan", "f", "--edit"],
         "feature plan f --file two.md --yes",
         "By three.\\n",
     );
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(1), "{text}");
     for words in ["changed by somebody else", "-By two.", "+By three."] {
-        assert!(said.contains(words), "no {words}: {said}");
+        assert!(text.contains(words), "no {words}: {text}");
     }
-    let kept = desk.kept(&said);
+    let saved = desk.saved_texts(&text);
     assert!(
-        kept.contains(&"By three.\n".to_owned()) && kept.contains(&"By two.\n".to_owned()),
-        "{kept:?}: {said}"
+        saved.contains(&"By three.\n".to_owned()) && saved.contains(&"By two.\n".to_owned()),
+        "{saved:?}: {text}"
     );
     assert_eq!(desk.texts().await["plan"], "By two.\n");
 
-    let (code, said) = desk.in_the_editor(
+    let (code, text) = desk.in_the_editor(
         &["task", "edit", "f/a"],
         "task edit f/a --description 'By two' --yes",
         "By three",
     );
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("changed by somebody else"), "{said}");
-    assert!(desk.kept(&said).contains(&"By three".to_owned()), "{said}");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("changed by somebody else"), "{text}");
+    assert!(desk.saved_texts(&text).contains(&"By three".to_owned()), "{text}");
     let (_, task) = desk.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["description"], "By two");
-    desk.strike().await;
+    desk.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_flags_change_of_a_task_is_in_its_log() {
-    let desk = Desk::set().await;
-    let said = desk.check(
+async fn the_log_of_a_task_shows_changes_made_with_flags() {
+    let desk = Desk::start().await;
+    let text = desk.check(
         "task edit f/a --description Other",
         2,
         &["Replace the description of f/a"],
     );
-    let read = version_in(&said);
+    let read = version_in(&text);
     desk.check(
         &format!("task edit f/a --description Other --replaces {read}"),
         0,
@@ -217,5 +217,5 @@ async fn what_flags_change_of_a_task_is_in_its_log() {
         (&task["description"], &task["title"]),
         (&json!("Other"), &json!("B"))
     );
-    desk.strike().await;
+    desk.stop().await;
 }

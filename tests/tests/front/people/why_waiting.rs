@@ -1,30 +1,30 @@
-//! Why a task isn't worked on now, wherever it is shown.
+//! Reasons why a task waits, in every place that shows them.
 
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::{said, started, until_said, until_told};
+use crate::typed::{started, stdout_of, wait_for_output, wait_for_words};
 
 async fn task(stage: &Stage, name: &str) -> Value {
-    serde_json::from_str(&said(stage, &format!("task show {name} --output json")).await).unwrap()
+    serde_json::from_str(&stdout_of(stage, &format!("task show {name} --output json")).await).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_back_off_is_told_with_its_cause_and_its_end() {
-    let stage = Stage::set().await;
+async fn a_backoff_is_shown_with_its_cause_and_end() {
+    let stage = Stage::start().await;
     let tasks = "- {key: a, title: A, description: \"@fail the tests are red\"}\n\
                  - {key: b, title: B, after: [a]}\n";
     let more = json!({"tasks": {"source": "t", "text": tasks}, "run": {"backoff_ms": 3_600_000}});
     stage.submit(more).await;
     let wait = started(&stage, "wait", "feature wait f");
-    until_told(
+    wait_for_words(
         &wait,
         "attempt 1 (work) failed: the tests are red; tried again at 20",
     )
     .await;
     let why = "attempt 1 failed, tried again: the tests are red";
     for line in ["task show f/a", "task list f", "task tree f"] {
-        let shown = until_said(&stage, line, why).await;
+        let shown = wait_for_output(&stage, line, why).await;
         assert!(shown.contains(" until 20"), "`{line}`: {shown}");
     }
     let shown = task(&stage, "f/a").await;
@@ -33,13 +33,13 @@ async fn a_back_off_is_told_with_its_cause_and_its_end() {
         "{shown}"
     );
     assert_eq!(task(&stage, "f/b").await["waits"], "waits for a");
-    until_said(&stage, "status", why).await;
-    stage.strike().await;
+    wait_for_output(&stage, "status", why).await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_in_the_queue_is_told_where_all_slots_are_busy() {
-    let stage = Stage::set().await;
+async fn a_queue_position_is_shown_while_all_slots_are_busy() {
+    let stage = Stage::start().await;
     let go = stage.world.dir().join("go");
     let tasks = format!(
         "- {{key: a, title: A, description: \"@wait-for {}\\n@done\"}}\n\
@@ -49,33 +49,33 @@ async fn a_place_in_the_queue_is_told_where_all_slots_are_busy() {
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
-    until_said(&stage, "task tree f", "work on w").await;
+    wait_for_output(&stage, "task tree f", "work on w").await;
     let why = "queued: 2 of 2 in pool default, 1 of 1 slots busy";
     for line in ["task show f/c", "task list f", "task tree f", "status"] {
-        until_said(&stage, line, why).await;
+        wait_for_output(&stage, line, why).await;
     }
     let shown = task(&stage, "f/c").await;
     assert_eq!(
         shown["queue"],
         json!({"pool": "default", "position": 2, "of": 2, "slots": 1, "busy": 1})
     );
-    said(&stage, "feature pause f").await;
-    until_said(&stage, "task show f/c", "its feature is paused").await;
+    stdout_of(&stage, "feature pause f").await;
+    wait_for_output(&stage, "task show f/c", "its feature is paused").await;
     std::fs::write(go, "").unwrap();
-    stage.strike().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_worker_takes_and_what_has_its_time_are_told_apart() {
-    let stage = Stage::set().await;
+async fn a_missing_worker_and_a_start_time_are_different_reasons() {
+    let stage = Stage::start().await;
     let tasks = "- {key: a, title: A, pool: gpu}\n- {key: b, title: B, not_before: 2999-01-01T00:00:00Z}\n\
                  - {key: c, title: C, pool: gpu, concurrency: {key: db, limit: 1}}\n";
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
-    until_said(&stage, "task show f/a", "no worker serves pool gpu").await;
-    until_said(&stage, "task show f/b", "it begins later until 2999-01-01").await;
-    said(&stage, "feature stop f").await;
-    until_said(&stage, "task show f/a", "its feature is stopped").await;
-    stage.strike().await;
+    wait_for_output(&stage, "task show f/a", "no worker serves pool gpu").await;
+    wait_for_output(&stage, "task show f/b", "it begins later until 2999-01-01").await;
+    stdout_of(&stage, "feature stop f").await;
+    wait_for_output(&stage, "task show f/a", "its feature is stopped").await;
+    stage.stop().await;
 }

@@ -1,5 +1,6 @@
-//! kill -9 of a coordinator before and after every commit that matters: whoever passes a point first dies there, until
-//! somebody has died at each. Each that died is started again, so one is alone or two help each other.
+//! kill -9 of a coordinator before and after every important commit. The first one to pass a point dies
+//! there, until one has died at each point. A dead coordinator is started again, so one works alone or two
+//! help each other.
 
 use std::path::Path;
 
@@ -8,39 +9,39 @@ use ralph_tests::harness::{Fault, Spawned, WorkerOptions, World};
 
 use crate::scene::{Scene, TWO, folder};
 
-/// So many features pass every point several times.
+/// This many features pass every point several times.
 const MAX_ROUNDS: u32 = 12;
 
-/// A feature whose first worker dies with a task that it has nothing of yet, so that there is something to rescue.
+/// Runs a feature whose first worker dies with a task before any work on it, so that a rescue is needed.
 async fn round(world: &World, number: u32) {
     let name = format!("round-{number}");
     let dies = Fault::new("session.assigned:kill", &folder(world, &name).join("dies"));
     let options = WorkerOptions::named(&name).slots(2).pool(&name).fault(&dies);
     let mut worker = world.worker(&options).unwrap();
     let scene = Scene::submit(world, &name, TWO).await;
-    scene.is_killed(&mut worker).await;
+    scene.wait_for_kill(&mut worker).await;
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
 }
 
-/// Runs features until some coordinator was hit at each point.
+/// Runs features until a coordinator has died at each point.
 pub(crate) async fn rounds(world: &World, once: &Path) {
-    let left = || -> Vec<_> {
+    let remaining = || -> Vec<_> {
         POINTS
             .iter()
             .filter(|point| !Fault::is_past(point, once))
             .collect()
     };
     for number in 0..MAX_ROUNDS {
-        if left().is_empty() {
+        if remaining().is_empty() {
             return;
         }
         round(world, number).await;
     }
-    panic!("no coordinator passed {:?}", left());
+    panic!("no coordinator passed {:?}", remaining());
 }
 
-/// Keeps `n` coordinators going.
+/// Starts `n` coordinators, and each again when it dies.
 async fn keep(world: &World, n: usize, fault: &Fault) {
     let start = |index: usize| {
         world
@@ -75,6 +76,6 @@ async fn coordinator_killed_at_every_commit_is_covered_by_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn coordinator_killed_at_every_commit_goes_on_when_it_is_started_again() {
+async fn coordinator_killed_at_every_commit_continues_after_a_restart() {
     killed_everywhere(1).await;
 }

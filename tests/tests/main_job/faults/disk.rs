@@ -9,9 +9,9 @@ const DISK: u32 = 192;
 const RESERVE: u32 = 32;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_fills_the_disk_is_ended_and_the_other_slots_go_on() {
+async fn a_session_that_fills_the_disk_ends_and_other_slots_continue() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("only root makes a disk for a test: nothing to try");
+        eprintln!("skipped: only root can create a disk for a test");
         return;
     }
     let mut world = World::calm().await.unwrap();
@@ -23,7 +23,7 @@ async fn a_session_that_fills_the_disk_is_ended_and_the_other_slots_go_on() {
         ..WorkerOptions::named("w1").slots(2).pool("filling,other")
     };
     let _worker = world.worker(&options).unwrap();
-    // Its second attempt does the work; the file that filled the disk must neither stay nor land.
+    // The second attempt does the work; the file that filled the disk must neither stay nor land.
     let filling = r"
 - key: only
   title: Fill the disk
@@ -58,15 +58,15 @@ async fn a_session_that_fills_the_disk_is_ended_and_the_other_slots_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_was_nearly_full_before_is_said_and_is_no_sessions_fault() {
+async fn a_disk_nearly_full_from_the_start_warns_and_ends_no_session() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
-    // Less than that is free on any disk.
+    // No disk has that much free space.
     let config = "[workspace]\nsession_disk_reserve_mb = 1000000000000\n";
     std::fs::write(world.dir().join(".ralph.toml"), config).unwrap();
     let worker = world.worker(&WorkerOptions::named("low").pool("low")).unwrap();
-    let said = async || worker.output().contains("the disk is nearly full");
-    until("the worker to say it", said).await;
+    let warning = async || worker.output().contains("the disk is nearly full");
+    until("the worker's warning", warning).await;
     let scene = Scene::submit(&world, "low", ONE).await;
     scene.completes().await;
     assert_eq!(scene.attempts().await.len(), 1);

@@ -1,4 +1,4 @@
-//! What a worker says that is not its own to say. All of them may share one user of the broker.
+//! Messages that a worker has no right to send. All workers may share one user of the broker.
 
 use futures::{FutureExt as _, StreamExt as _};
 use ralph_coordinator::embedded::Role;
@@ -9,7 +9,7 @@ use ralph_tests::harness::{FeatureOptions, Stub, World};
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn coordinators_say_for_no_worker_what_it_may_not() {
+async fn coordinators_send_no_answer_to_a_control_subject() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let stub = Stub::hello(&world, "forger").await.unwrap();
@@ -29,7 +29,7 @@ async fn coordinators_say_for_no_worker_what_it_may_not() {
             .await
             .unwrap();
     }
-    // Whoever waits for an answer gets it; by the last of these the forged ones would have been answered.
+    // Real requests get their answers; by the last one, the forged requests would have been answered too.
     for _ in 0..50 {
         let answer = forger.request("ralph.blob", ask.clone().into()).await.unwrap();
         let answer: BlobAnswer = serde_json::from_slice(&answer.payload).unwrap();
@@ -42,7 +42,7 @@ async fn coordinators_say_for_no_worker_what_it_may_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_worker_holds_no_other_renews_or_settles() {
+async fn no_worker_renews_or_settles_the_dispatch_of_another() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let holder = Stub::hello(&world, "holder").await.unwrap();
@@ -50,20 +50,20 @@ async fn what_one_worker_holds_no_other_renews_or_settles() {
     let one = "- {key: only, title: Only one}";
     let scene = Scene::scratch(&world, "holder", one, FeatureOptions::default()).await;
     let claimed = holder.claim().await.unwrap();
-    let life = async || -> uuid::Uuid {
+    let incarnation = async || -> uuid::Uuid {
         sqlx::query_scalar("select incarnation from dispatches where id = $1")
             .bind(claimed.dispatch.0)
             .fetch_one(&world.db)
             .await
             .unwrap()
     };
-    let before = life().await;
-    // It is told that the dispatch isn't settled, and nothing moves.
-    let told = other
+    let before = incarnation().await;
+    // The other worker learns that the dispatch isn't settled, and nothing changes.
+    let answer = other
         .settled(&[claimed.dispatch], claimed.dispatch)
         .await
         .unwrap();
-    assert_eq!((told, life().await), (None, before));
+    assert_eq!((answer, incarnation().await), (None, before));
 
     let theirs = other.done(&claimed);
     let mut named = theirs.clone();
@@ -84,7 +84,7 @@ async fn what_one_worker_holds_no_other_renews_or_settles() {
     assert_eq!(
         scene.attempts().await,
         [("live".into(), String::new(), String::new())],
-        "it is still the holder's to settle"
+        "only the holder settles it"
     );
     holder.publish(&holder.done(&claimed)).await.unwrap();
     scene.completes().await;
@@ -96,7 +96,7 @@ async fn what_one_worker_holds_no_other_renews_or_settles() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_has_only_so_many_parts() {
+async fn a_text_has_at_most_256_parts() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let _stub = Stub::hello(&world, "endless").await.unwrap();

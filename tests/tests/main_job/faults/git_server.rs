@@ -1,4 +1,4 @@
-//! A feature on a git server with a login, which loses answers on its way.
+//! A feature on a git server that needs a login and loses answers.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -55,9 +55,10 @@ pub fn with_login(dir: &Path) -> WorkerOptions {
     options
 }
 
-/// More refusals in a row than a push is tried at once, and than a failure in a row calls a person.
+/// The server refuses more often in a row than a push is retried at once, and than failures in a row call for
+/// a person.
 #[tokio::test(flavor = "multi_thread")]
-async fn server_that_is_away_for_a_while_costs_no_attempt() {
+async fn a_git_server_that_is_away_for_a_while_costs_no_attempt() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let repository = Repository::create(world.dir(), &[("README", "hello\n")]).unwrap();
@@ -79,7 +80,7 @@ async fn server_that_is_away_for_a_while_costs_no_attempt() {
         verify: true,
         ..FeatureOptions::default()
     };
-    // The first workspace, the push of its work, and the verifier's workspace of the other.
+    // Faults for the first workspace, the push of its work, and the verifier's workspace of the other task.
     server.fault(Fault::Status(503), Service::Fetch, "", 2);
     let submitted = world.submit("away", Some(&repository), &graph, &options).await;
     let (feature, run, _) = submitted.unwrap();
@@ -91,7 +92,7 @@ async fn server_that_is_away_for_a_while_costs_no_attempt() {
     std::fs::write(world.gate("verify"), "").unwrap();
     let outcome = world.ended(run).await.unwrap();
     assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
-    let came_to: Vec<(String, String, i64)> = sqlx::query_as(
+    let outcomes: Vec<(String, String, i64)> = sqlx::query_as(
         "select kind::text, outcome::text, count(*) from dispatches where feature_id = $1 group by 1, 2 order by 1, 2",
     )
     .bind(feature.0)
@@ -100,7 +101,7 @@ async fn server_that_is_away_for_a_while_costs_no_attempt() {
     .unwrap();
     let expected = [("integrate", "merged"), ("verify", "passed"), ("work", "done")];
     let expected = expected.map(|(kind, outcome)| (kind.to_owned(), outcome.to_owned(), 2));
-    assert_eq!(came_to, expected, "{}", world.tell().await);
+    assert_eq!(outcomes, expected, "{}", world.tell().await);
     drop(worker);
     world.stop().await;
 }

@@ -1,10 +1,10 @@
-//! A fault of the worker itself: it costs the attempt in whose course it comes, and nothing else.
+//! A panic in the worker costs the attempt during which it happens, and nothing else.
 
 use ralph_tests::harness::{WorkerOptions, World};
 
 use crate::scene::{ONE, Scene, TWO};
 
-/// A worker with one slot, in which the first passage of a point panics.
+/// A worker with one slot that panics when it first passes the point.
 fn panicking(pool: &str, fault: &str) -> WorkerOptions {
     let mut options = WorkerOptions::named("w1").pool(pool);
     options.env.insert("RALPH_PANIC".to_owned(), fault.to_owned());
@@ -63,7 +63,7 @@ async fn a_panic_in_an_integration_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_behind_a_report_costs_nothing() {
+async fn a_panic_after_a_report_costs_nothing() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&panicking("behind", "report.spooled")).unwrap();
@@ -81,7 +81,7 @@ async fn a_panic_behind_a_report_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_heartbeats_stop_drains_and_says_so() {
+async fn a_worker_whose_heartbeats_stop_drains_and_logs_it() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let gate = world.gate("slow");

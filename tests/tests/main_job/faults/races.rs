@@ -1,4 +1,4 @@
-//! Two transactions at once, held in the order that goes wrong.
+//! Two concurrent transactions, held in the order that goes wrong.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,13 @@ use ralph_tests::harness::{Stub, World};
 
 use crate::scene::{ONE, Scene};
 
-const SOMEBODY_WAITS: &str =
+const A_LOCK_IS_AWAITED: &str =
     "select $1::uuid is not null and exists (select 1 from pg_stat_activity where wait_event_type = 'Lock')";
 
-/// Claims don't take the feature's lock, so that another report of the feature may look for the next turn meanwhile.
+/// Claims don't take the feature's lock, so another report of the feature may look for the next turn
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn turn_that_is_just_being_claimed_is_not_queued_again() {
+async fn a_turn_that_is_being_claimed_is_not_queued_again() {
     let world = World::start().await.unwrap();
     let scene = Scene::submit(&world, "turn", ONE).await;
     let (feature, task) = (scene.feature, scene.tasks[0]);
@@ -64,7 +65,7 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
         integrate::promote(&mut promoting, &features, &mut Signals::default()).await?;
         promoting.commit().await
     });
-    scene.until(SOMEBODY_WAITS).await;
+    scene.until(A_LOCK_IS_AWAITED).await;
     claiming.commit().await.unwrap();
     promoted.await.unwrap().unwrap();
     let queued: i64 = sqlx::query_scalar("select count(*) from ready_tasks")
@@ -75,16 +76,16 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
     world.stop().await;
 }
 
-/// The prompts of a batch lie in one row; claims that come again come one by one, in other batches.
+/// The prompts of a batch share one row; repeated claims come one by one, in other batches.
 #[tokio::test(flavor = "multi_thread")]
-async fn prompts_are_kept_however_a_batch_comes_again() {
+async fn prompts_are_stored_when_claims_of_a_batch_are_repeated() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let two = "- {key: a, title: A, pool: twice}\n- {key: b, title: B, pool: twice}\n";
     Scene::submit(&world, "twice", two).await;
     let stub = Stub::hello(&world, "twice").await.unwrap();
     let claims = [stub.request(), stub.request()];
-    // Whoever served it died before the prompts were kept.
+    // The coordinator that served the batch died before it stored the prompts.
     claim::serve(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
@@ -95,8 +96,8 @@ async fn prompts_are_kept_however_a_batch_comes_again() {
     }
     let mut conn = world.db.acquire().await.unwrap();
     for one in &claims {
-        let kept = store::dispatch::prompt::read(&mut conn, one.claim).await.unwrap();
-        assert!(kept.is_some(), "the prompt of {}", one.claim);
+        let stored = store::dispatch::prompt::read(&mut conn, one.claim).await.unwrap();
+        assert!(stored.is_some(), "the prompt of {}", one.claim);
     }
     drop(conn);
     world.stop().await;

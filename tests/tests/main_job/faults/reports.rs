@@ -1,5 +1,5 @@
-//! Reports as no worker sends them: twice, late, of an older dispatch, of another version, broken, poisoned. They are
-//! published straight to the subject.
+//! Reports that no correct worker sends: repeated, late, of an older dispatch, of another version, broken,
+//! poisoned. The tests publish them straight to the subject.
 
 use nix::unistd::getpid;
 use ralph_coordinator::flow::control::{self, TaskCommand};
@@ -74,7 +74,7 @@ async fn sent_twice(world: &World) {
 async fn late_but_before_the_next_claim(world: &World) {
     let (stub, scene) = scene(world, "late", 1).await;
     let claimed = stub.claim().await.unwrap();
-    // A worker that lives and doesn't know of it, as when the claim's answer got lost.
+    // The worker lives and doesn't know the dispatch, as after a lost answer to its claim.
     tokio::select! {
         () = scene.until(LOST) => {}
         never = stub.beats() => never,
@@ -107,7 +107,7 @@ async fn of_an_older_dispatch(world: &World) {
         assert_eq!(
             spent(&scene).await,
             (0, 10),
-            "what was spent counts once, and nothing else"
+            "only the usage counts, and once"
         );
     }
     stub.publish(&stub.done(&newer)).await.unwrap();
@@ -125,7 +125,7 @@ async fn after_a_person_took_the_task(world: &World) {
     assert_eq!(
         stub.settled(&[], claimed.dispatch).await.unwrap(),
         None,
-        "what it spent is still to come"
+        "its usage is still to come"
     );
     stub.publish(&stub.done(&claimed)).await.unwrap();
     assert_eq!(
@@ -137,7 +137,7 @@ async fn after_a_person_took_the_task(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_that_come_twice_late_or_for_an_older_dispatch_count_once() {
+async fn repeated_late_and_outdated_reports_count_once() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     sent_twice(&world).await;
@@ -170,7 +170,7 @@ async fn of_an_unknown_version(world: &World) {
         .get_stream(world.bus.subjects.reports_stream())
         .await
         .unwrap();
-    assert_eq!(stream.info().await.unwrap().state.messages, 1, "it was dropped");
+    assert_eq!(stream.info().await.unwrap().state.messages, 1, "the report was dropped");
     stub.publish_raw(serde_json::to_vec(&report).unwrap())
         .await
         .unwrap();
@@ -204,7 +204,7 @@ async fn with_nul_and_invalid_utf8(world: &World) {
     assert_eq!(journal, "nul \u{fffd} byte \u{fffd} end");
 }
 
-/// Publishes what is no report and expects that the attempt it names ends as an error that says so.
+/// Publishes a broken report and checks that its attempt ends with this error.
 async fn ends_as_error(
     world: &World,
     name: &str,
@@ -239,7 +239,7 @@ async fn set_aside(world: &World, dispatch: Option<DispatchId>) -> Vec<String> {
         .unwrap()
 }
 
-async fn of_a_dispatch_that_nobody_knows(world: &World) {
+async fn of_an_unknown_dispatch(world: &World) {
     let (stub, scene) = scene(world, "unknown", 1).await;
     let claimed = stub.claim().await.unwrap();
     let mut stray = stub.done(&claimed);
@@ -261,11 +261,11 @@ async fn of_a_dispatch_that_nobody_knows(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn report_that_cannot_be_read_waits_or_ends_its_attempt_but_never_vanishes() {
+async fn an_unreadable_report_waits_or_ends_its_attempt_and_is_never_lost() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     with_nul_and_invalid_utf8(&world).await;
-    of_a_dispatch_that_nobody_knows(&world).await;
+    of_an_unknown_dispatch(&world).await;
     ends_as_error(&world, "no-report", "it is not a report", |stub, claimed| {
         let mut report = fields(&stub.done(claimed));
         report.remove("finished");
@@ -314,10 +314,10 @@ async fn report_that_cannot_be_read_waits_or_ends_its_attempt_but_never_vanishes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn poisoned_report_ends_its_attempt_as_an_error_and_stops_no_other() {
+async fn a_poisoned_report_ends_its_attempt_and_stops_no_other() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
-    // What the database refuses stands for whatever else nobody thought of.
+    // A refusal by the database represents every failure that nobody foresaw.
     sqlx::query("alter table dispatches add constraint refused check (journal is distinct from 'poison')")
         .execute(&world.db)
         .await
@@ -347,8 +347,8 @@ async fn poisoned_report_ends_its_attempt_as_an_error_and_stops_no_other() {
         stub.settlement(&[], poisoned.dispatch).await.unwrap(),
         Settlement::Applied
     );
-    let kept = set_aside(&world, Some(poisoned.dispatch)).await;
-    assert!(kept.len() == 1 && kept[0].contains("refused"), "{kept:?}");
+    let errors = set_aside(&world, Some(poisoned.dispatch)).await;
+    assert!(errors.len() == 1 && errors[0].contains("refused"), "{errors:?}");
     let again = stub.claim().await.unwrap();
     assert_eq!((again.task, again.attempt), (claimed[2].task, 2));
     stub.publish(&stub.done(&again)).await.unwrap();

@@ -1,4 +1,5 @@
-//! A database that is restored from a backup: what landed since is found on its branch, and nobody is paid for it again.
+//! A database restored from a backup: later landings are found on their branch, and nobody pays for the work
+//! again.
 
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_tests::harness::{FeatureOptions, Repository, WorkerOptions, World};
@@ -11,7 +12,7 @@ const DUMP: &str = "do $$ declare t text; begin
     end loop;
 end $$";
 
-/// Has all tables as they were then.
+/// Restores all tables from the copies.
 const RESTORE: &str = "do $$ declare t text; columns text; begin
     set local session_replication_role = replica;
     for t in select tablename from pg_tables where schemaname = 'public' loop
@@ -40,7 +41,7 @@ const TASKS: &str = r"
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_landed_since_the_backup_is_found_before_it_is_done_again() {
+async fn landings_after_the_backup_are_found_and_not_done_again() {
     let world = World::start().await.unwrap();
     let repository = Repository::create(world.dir(), &[("README", "hello\n")]).unwrap();
     let options = FeatureOptions::default();

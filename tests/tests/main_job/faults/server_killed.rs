@@ -1,4 +1,4 @@
-//! kill -9 of the servers while workers, and while a coordinator, stand at every named step of a task.
+//! kill -9 of the servers while workers or a coordinator are halted at every named step of a task.
 
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use ralph_worker::faults::{DISPATCH_POINTS, POINTS};
 use super::coordinator_killed::rounds;
 use crate::scene::{PAIR, Scene, TWO, folder, label};
 
-/// What dies.
 #[derive(Debug, Clone, Copy)]
 enum Server {
     Broker,
@@ -20,7 +19,7 @@ enum Server {
 }
 
 impl Server {
-    async fn is_killed(self, world: &World) {
+    async fn kill(self, world: &World) {
         match self {
             Self::Broker => world.kill_nats(false).await.unwrap(),
             Self::BrokerAndStore => world.kill_nats(true).await.unwrap(),
@@ -38,7 +37,7 @@ impl Server {
         };
         let world = World::start_with(settings).await.unwrap();
         if matches!(self, Self::Database) {
-            // As users have it; tests else trade it for time. Coordinators connect after this.
+            // As in production; other tests turn it off for speed. Coordinators connect after this.
             sqlx::query("alter database ralph set synchronous_commit = on")
                 .execute(&world.db)
                 .await
@@ -52,8 +51,8 @@ fn integrates(step: &str) -> bool {
     step.starts_with("integrate.")
 }
 
-/// A worker that stands at `step` in the middle of a feature.
-async fn stand_at<'a>(world: &'a World, step: &str) -> (Scene<'a>, Spawned) {
+/// Halts a worker at `step` in the middle of a feature.
+async fn halt_at<'a>(world: &'a World, step: &str) -> (Scene<'a>, Spawned) {
     let name = label(step);
     let nth = if step == "claim.before" { 3 } else { 1 };
     let fault = Fault::new(&format!("{step}:stop:{nth}"), &folder(world, &name).join("once"));
@@ -61,7 +60,7 @@ async fn stand_at<'a>(world: &'a World, step: &str) -> (Scene<'a>, Spawned) {
     let mut worker = [world.worker(&options).unwrap()];
     let graph = if integrates(step) { PAIR } else { TWO };
     let scene = Scene::submit(world, &name, graph).await;
-    scene.any_is_stopped(&mut worker).await;
+    scene.wait_for_any_halt(&mut worker).await;
     let [worker] = worker;
     (scene, worker)
 }
@@ -69,13 +68,13 @@ async fn stand_at<'a>(world: &'a World, step: &str) -> (Scene<'a>, Spawned) {
 async fn dies_under_workers(server: Server, steps: &[&str]) {
     let mut world = server.world().await;
     world.coordinator().await.unwrap();
-    let standing = join_all(steps.iter().map(|step| stand_at(&world, step))).await;
-    server.is_killed(&world).await;
-    for (_, worker) in &standing {
+    let halted = join_all(steps.iter().map(|step| halt_at(&world, step))).await;
+    server.kill(&world).await;
+    for (_, worker) in &halted {
         worker.signal(Signal::SIGCONT);
     }
-    join_all(standing.iter().map(|(scene, _)| scene.completes())).await;
-    drop(standing);
+    join_all(halted.iter().map(|(scene, _)| scene.completes())).await;
+    drop(halted);
     world.check_processes().await.unwrap();
     world.stop().await;
 }
@@ -91,7 +90,7 @@ async fn dies_in_integrations(server: Server) {
     dies_under_workers(server, &steps).await;
 }
 
-/// The only coordinator is halted at each of its points in turn, and the server dies while it stands there.
+/// Halts the only coordinator at each of its points in turn, and kills the server meanwhile.
 async fn dies_under_a_coordinator(server: Server) {
     let world = server.world().await;
     let once = world.dir().join("once");
@@ -100,7 +99,7 @@ async fn dies_under_a_coordinator(server: Server) {
     let at_each_halt = async {
         loop {
             coordinator.stopped_by_fault().await.unwrap();
-            server.is_killed(&world).await;
+            server.kill(&world).await;
             coordinator.signal(Signal::SIGCONT);
         }
     };
@@ -124,12 +123,12 @@ async fn broker_killed_at_every_step_of_an_integration_costs_time_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn broker_killed_and_its_store_wiped_at_every_step_around_a_session_costs_time_only() {
+async fn broker_wiped_at_every_step_around_a_session_costs_time_only() {
     dies_around_sessions(Server::BrokerAndStore).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn broker_killed_and_its_store_wiped_at_every_step_of_an_integration_costs_time_only() {
+async fn broker_wiped_at_every_step_of_an_integration_costs_time_only() {
     dies_in_integrations(Server::BrokerAndStore).await;
 }
 
@@ -149,7 +148,7 @@ async fn broker_killed_at_every_commit_of_a_coordinator_costs_time_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn broker_killed_and_its_store_wiped_at_every_commit_of_a_coordinator_costs_time_only() {
+async fn broker_wiped_at_every_commit_of_a_coordinator_costs_time_only() {
     dies_under_a_coordinator(Server::BrokerAndStore).await;
 }
 

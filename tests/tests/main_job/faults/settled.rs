@@ -1,4 +1,4 @@
-//! Workers are told at once which of their reports are settled.
+//! Workers learn at once which of their reports are settled.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use ralph_tests::harness::{FeatureOptions, Stub, WorkerOptions, World, until};
 
 use crate::scene::Scene;
 
-/// Far below the pause between heartbeats here.
+/// Far shorter than the pause between heartbeats here.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Nobody learns anything by heartbeats.
+/// A world whose heartbeats are too rare to inform anybody.
 async fn world() -> World {
     World::start_with(Settings {
         heartbeat: Duration::from_secs(300),
@@ -26,20 +26,20 @@ async fn world() -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_settled_report_is_told_whenever_it_comes() {
+async fn a_settled_report_is_confirmed_each_time_it_comes() {
     let mut world = world().await;
     world.coordinator().await.unwrap();
-    let stub = Stub::hello(&world, "told").await.unwrap();
+    let stub = Stub::hello(&world, "settled").await.unwrap();
     let one = "- key: only\n  title: Only one\n";
-    let _scene = Scene::scratch(&world, "told", one, FeatureOptions::default()).await;
-    let mut orders = stub.link.control("told").await.unwrap();
+    let _scene = Scene::scratch(&world, "settled", one, FeatureOptions::default()).await;
+    let mut orders = stub.link.control("settled").await.unwrap();
     let claimed = stub.claim().await.unwrap();
     let report = stub.done(&claimed);
-    // The second one changes nothing, and is told as well: the first order may have been lost.
+    // The second report changes nothing and is confirmed too: the first order may have been lost.
     for _ in 0..2 {
         stub.publish(&report).await.unwrap();
-        let told = tokio::time::timeout(SOON, orders.next()).await;
-        let message = told.expect("no order came").unwrap();
+        let next_order = tokio::time::timeout(SOON, orders.next()).await;
+        let message = next_order.expect("no order came").unwrap();
         let order: Control = serde_json::from_slice(&message.payload).unwrap();
         let settled = vec![Settled {
             dispatch: claimed.dispatch,
@@ -51,10 +51,11 @@ async fn a_settled_report_is_told_whenever_it_comes() {
     world.stop().await;
 }
 
-/// A push that comes after its session's report is told from the disk, by whichever life, until a coordinator knows it.
+/// A push that succeeds after its session's report stays on disk. Any later instance reports it, until a
+/// coordinator knows it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_push_outlives_its_worker_until_it_is_known() {
-    // Whose order is lost is sent again after half a lease.
+async fn a_late_push_survives_its_worker_until_a_coordinator_knows_it() {
+    // A report whose order is lost is sent again after half a lease.
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let stub = Stub::hello(&world, "w1").await.unwrap();
@@ -65,8 +66,8 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
     let mut report = stub.done(&claimed);
     session(&mut report).snapshot.push_error = Some("declined".to_owned());
     stub.publish(&report).await.unwrap();
-    let told = tokio::time::timeout(SOON, orders.next()).await;
-    let message = told.expect("no order came").unwrap();
+    let next_order = tokio::time::timeout(SOON, orders.next()).await;
+    let message = next_order.expect("no order came").unwrap();
     let order: Control = serde_json::from_slice(&message.payload).unwrap();
     let of_no_push = |settled: &[Settled]| settled.len() == 1 && !settled[0].pushed;
     assert!(
@@ -82,7 +83,7 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
     std::fs::create_dir_all(&noted).unwrap();
     let file = noted.join(format!("{}.json", claimed.dispatch.0));
     std::fs::write(&file, serde_json::to_vec(&late).unwrap()).unwrap();
-    // The stub's own data folder: nobody else inherits what it held.
+    // The stub's own data folder, so that nobody else inherits its dispatches.
     let own = uuid::Uuid::now_v7().to_string();
     std::fs::write(world.dir().join("w1/identity"), &own).unwrap();
     sqlx::query("update worker_lives set data_id = $1")
@@ -90,7 +91,7 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
         .execute(&world.db)
         .await
         .unwrap();
-    // As if it had been silent for a lease: its name is free for the same worker's next life.
+    // As after a lease of silence: the name is free for the same worker's next instance.
     sqlx::query("delete from workers")
         .execute(&world.db)
         .await
@@ -111,7 +112,7 @@ fn session(report: &mut Report) -> &mut SessionReport {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_takes_it_out_of_its_spool() {
+async fn a_worker_removes_settled_reports_from_its_spool() {
     let mut world = world().await;
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
@@ -135,7 +136,7 @@ async fn a_worker_takes_it_out_of_its_spool() {
         }
     };
     let emptied = tokio::time::timeout(SOON, empty).await;
-    emptied.expect("reports still lie in the spool");
+    emptied.expect("reports are still in the spool");
     drop(worker);
     world.stop().await;
 }

@@ -11,11 +11,11 @@ use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{HeartbeatAnswer, HelloAnswer, WRITES};
 use ralph_tests::harness::{WorkerOptions, World, until};
 
-/// More than a second of them: a claim without an answer is asked again sooner.
+/// More than a second of heartbeats: an unanswered claim would be repeated sooner.
 const BEATS: usize = 15;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_assignment_that_cannot_be_read_is_said_and_not_asked_for_again() {
+async fn an_unreadable_assignment_is_logged_and_not_claimed_again() {
     let world = World::start().await.unwrap();
     let url = world.nats_url(Role::Coordinator).unwrap();
     let client = broker::connect(&url, "later").await.unwrap();
@@ -64,11 +64,11 @@ async fn an_assignment_that_cannot_be_read_is_said_and_not_asked_for_again() {
     let mut worker = world
         .worker(&WorkerOptions::named("early").pool("early"))
         .unwrap();
-    let said = async || worker.output().contains("an assignment can't be read");
-    until("the worker to say it", said).await;
+    let logged = async || worker.output().contains("an assignment can't be read");
+    until("the error in the worker's log", logged).await;
     let since = beats.load(Ordering::Relaxed);
     let passed = async || beats.load(Ordering::Relaxed) >= since + BEATS;
-    until("some time", passed).await;
+    until("more heartbeats", passed).await;
     assert_eq!(claims.load(Ordering::Relaxed), 1, "{}", worker.output());
     worker.signal(Signal::SIGTERM);
     assert!(worker.wait().await.success(), "{}", worker.output());

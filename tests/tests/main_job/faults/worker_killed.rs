@@ -1,5 +1,5 @@
-//! kill -9 of a worker at every named point of claim, session, report and integration: once it comes back, once it
-//! doesn't and another worker is there.
+//! kill -9 of a worker at every named point of claim, session, report and integration: it comes back in one
+//! test, and another worker replaces it in the other.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ enum Afterwards {
     Vanished,
 }
 
-/// The n-th passage that is the first of interest: a worker asks for work before there is any.
+/// Waits for the first passage of interest: a worker claims before there is any work.
 fn fault(point: &str, once: &Path) -> Fault {
     let nth = if point == "claim.before" { 3 } else { 1 };
     Fault::new(&format!("{point}:kill:{nth}"), once)
@@ -35,7 +35,7 @@ async fn killed_at(world: &World, point: &str, afterwards: Afterwards) {
     match afterwards {
         Afterwards::Restarted => {
             let scene = Scene::submit(world, &name, graph).await;
-            scene.is_killed(&mut one).await;
+            scene.wait_for_kill(&mut one).await;
             let _again = world.worker(&options(1)).unwrap();
             scene.completes().await;
         }
@@ -43,7 +43,7 @@ async fn killed_at(world: &World, point: &str, afterwards: Afterwards) {
             let other = world.worker(&options(2)).unwrap();
             let scene = Scene::submit(world, &name, graph).await;
             let mut both = vec![one, other];
-            scene.any_is_killed(&mut both).await;
+            scene.wait_for_any_kill(&mut both).await;
             scene.completes().await;
         }
     }
@@ -99,7 +99,7 @@ async fn worker_killed_while_it_integrates_and_restarted_lands_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_killed_while_it_integrates_is_replaced_and_the_task_lands_once() {
+async fn worker_killed_while_it_integrates_is_replaced_and_lands_once() {
     killed_at_each(&integrations(), Afterwards::Vanished).await;
 }
 
@@ -113,7 +113,7 @@ async fn worker_killed_three_times_by_one_session_leaves_it_to_a_person() {
         let once = folder(&world, "killed").join(format!("once-{n}"));
         let fault = Fault::new("session.ended:kill", &once);
         let mut worker = world.worker(&plain.clone().fault(&fault)).unwrap();
-        scene.is_killed(&mut worker).await;
+        scene.wait_for_kill(&mut worker).await;
     }
     let _last = world.worker(&plain).unwrap();
     scene

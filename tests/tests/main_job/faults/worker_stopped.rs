@@ -1,4 +1,5 @@
-//! SIGSTOP of a worker past its lease, then SIGCONT: another has done its work meanwhile, and nothing happens twice.
+//! SIGSTOP of a worker past its lease, then SIGCONT: another worker has done the work meanwhile, and nothing
+//! happens twice.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use ralph_tests::harness::{Fault, WorkerOptions, World};
 
 use crate::scene::{PAIR, Scene, folder, label};
 
-/// Nothing waits for its late report any more, and what was reported late changed nothing.
+/// No dispatch waits for a late report any more, and late reports changed nothing.
 const ALL_REPORTED: &str = "select count(*) filter (where state in ('live', 'lost')) = 0
                                  and count(*) filter (where state = 'superseded' and duration_ms is not null) > 0
                             from dispatches where feature_id = $1";
@@ -28,17 +29,17 @@ async fn stopped_at(world: &World, point: &str) {
     };
     let mut workers = [start(1).unwrap(), start(2).unwrap()];
     let scene = Scene::submit(world, &name, PAIR).await;
-    let stopped = scene.any_is_stopped(&mut workers).await;
+    let stopped = scene.wait_for_any_halt(&mut workers).await;
     scene.completes().await;
     let head = scene.head();
     workers[stopped].signal(Signal::SIGCONT);
     scene.until(ALL_REPORTED).await;
-    scene.holds().await;
+    scene.check().await;
     assert_eq!(scene.head(), head, "{point}: the branch moved afterwards");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_stopped_while_it_integrates_wakes_to_a_task_that_landed_once() {
+async fn worker_stopped_while_it_integrates_does_not_land_twice() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let points = [
@@ -70,7 +71,7 @@ fn waits_in_its_first_attempt(gate: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_stopped_in_a_session_wakes_to_a_fence_and_its_work_is_kept() {
+async fn a_stopped_worker_is_fenced_when_it_wakes_and_its_work_is_kept() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let gate = world.gate("slow");
@@ -84,15 +85,15 @@ async fn worker_stopped_in_a_session_wakes_to_a_fence_and_its_work_is_kept() {
     std::fs::write(&gate, "").unwrap();
     sleeper.signal(Signal::SIGCONT);
     scene.until(ALL_REPORTED).await;
-    scene.holds().await;
-    let kept = "select bool_and(pushed_ref is not null) from dispatches where feature_id = $1 and state = 'superseded'";
-    scene.until(kept).await;
+    scene.check().await;
+    let pushed = "select bool_and(pushed_ref is not null) from dispatches where feature_id = $1 and state = 'superseded'";
+    scene.until(pushed).await;
     world.check_processes().await.unwrap();
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn name_of_a_stopped_worker_is_taken_over_and_its_session_ends_when_it_wakes() {
+async fn a_stopped_workers_name_is_taken_over_and_its_session_ends() {
     let settings = Settings {
         heartbeat: Duration::from_millis(200),
         lease: Duration::from_secs(3),
@@ -120,10 +121,10 @@ async fn name_of_a_stopped_worker_is_taken_over_and_its_session_ends_when_it_wak
     );
     assert!(
         !world.session_processes().is_empty(),
-        "the agent of the first waits"
+        "the first worker's agent still waits"
     );
     first.signal(Signal::SIGCONT);
     world.check_processes().await.unwrap();
-    scene.holds().await;
+    scene.check().await;
     world.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Tasks that change the same paths, where the feature avoids conflicts and where it doesn't.
+//! Tasks that change the same paths, in features that avoid conflicts and in others.
 
 use ralph_coordinator::flow::control::{self, TaskCommand};
 use ralph_coordinator::store::view;
@@ -57,7 +57,7 @@ fn is_held(path: &str) -> &'static str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_that_change_the_same_run_one_after_the_other_where_that_is_asked_for() {
+async fn tasks_with_common_paths_run_in_turn_when_asked_to() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let gate = world.gate("apart");
@@ -75,8 +75,8 @@ async fn tasks_that_change_the_same_run_one_after_the_other_where_that_is_asked_
         .unwrap()
         .remove(0);
     assert_eq!((second.status.as_str(), second.attempt), ("pending", 0));
-    let told = second.held_by.unwrap().to_string();
-    assert_eq!(told, format!("held: {} changes src/a.txt too", scene.tasks[0]));
+    let hold = second.held_by.unwrap().to_string();
+    assert_eq!(hold, format!("held: {} changes src/a.txt too", scene.tasks[0]));
     let status = view::system(&mut conn, 20_000).await.unwrap();
     assert_eq!(status.held.len(), 1);
     assert_eq!(status.held[0].task, scene.tasks[1].to_string());
@@ -100,16 +100,16 @@ async fn tasks_that_change_the_same_run_one_after_the_other_where_that_is_asked_
         repository.file("ralph/apart", "src/a.txt").unwrap(),
         "first\nsecond\n"
     );
-    let left: i64 = sqlx::query_scalar("select count(*) from path_holds")
+    let remaining: i64 = sqlx::query_scalar("select count(*) from path_holds")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(left, 0);
+    assert_eq!(remaining, 0);
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_that_change_the_same_run_together_where_nobody_asks_for_more() {
+async fn tasks_with_common_paths_run_together_by_default() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let gate = world.gate("together");
@@ -129,7 +129,7 @@ async fn tasks_that_change_the_same_run_together_where_nobody_asks_for_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_attempt_changed_counts_for_the_next_one() {
+async fn paths_that_an_attempt_changed_count_for_the_next_one() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let gate = world.gate("learned");
@@ -160,7 +160,7 @@ async fn what_an_attempt_changed_counts_for_the_next_one() {
         .unwrap();
     let scene = Scene::submit_with(&world, "learned", &graph, avoiding()).await;
     world.effects_of("known", 1).await.unwrap();
-    // Of its first attempt nothing is assumed; the second one waits.
+    // Nothing is assumed of the first attempt; the second one waits.
     world.effects_of("tried", 1).await.unwrap();
     scene.until(is_held("a.txt")).await;
     std::fs::write(&gate, "").unwrap();
@@ -174,7 +174,7 @@ async fn what_an_attempt_changed_counts_for_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_goes_on_when_a_person_cancels_what_it_waits_for() {
+async fn a_held_task_begins_when_a_person_cancels_the_other_one() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let gate = world.gate("cancelled");

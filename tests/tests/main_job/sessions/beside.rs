@@ -1,11 +1,12 @@
-//! Agents that misbehave in every way that is known, beside others that don't: the worker goes on with its other slots.
+//! Agents that misbehave in every known way, beside others that don't: the worker continues with its other
+//! slots.
 
 use futures::future::join_all;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary, until};
 
 use crate::scene::Scene;
 
-/// What an agent does in its first attempt, and how that ends; if it isn't done by then, the second attempt does it.
+/// Script and outcome of a first attempt. Unless the outcome is `done`, the second attempt does the task.
 struct Fault {
     name: &'static str,
     first: &'static [&'static str],
@@ -16,7 +17,7 @@ const fn fault(name: &'static str, first: &'static [&'static str], outcome: &'st
     Fault { name, first, outcome }
 }
 
-/// `$MARK` is a file that only a worker could make.
+/// `$MARK` is a file that only a worker can create.
 const FAULTS: &[Fault] = &[
     fault("unknown-update", &["@unknown-update"], "done"),
     fault("unknown-request", &["@unknown-request"], "done"),
@@ -49,7 +50,7 @@ const FAULTS: &[Fault] = &[
         &["@run mkdir d; echo x > d/f; chmod 000 d/f d; chmod 555 .; umask 777"],
         "done",
     ),
-    // The filter that it names itself is refused.
+    // The agent's own filter is refused.
     fault(
         "git",
         &[
@@ -61,7 +62,7 @@ const FAULTS: &[Fault] = &[
     ),
 ];
 
-/// The same of agents that say nothing more.
+/// Faults of agents that fall silent.
 const SILENT: &[Fault] = &[
     fault("hang", &["@hang"], "error"),
     fault("deaf", &["@ignore-cancel", "@ignore-term", "@hang"], "error"),
@@ -83,7 +84,7 @@ fn graph(faults: &[Fault], mark: &str) -> String {
     faults.iter().map(task).collect()
 }
 
-/// How each task's sessions ended, in order.
+/// Outcomes of each task's sessions, in order.
 async fn outcomes(scene: &Scene<'_>) -> Vec<(String, Vec<String>)> {
     sqlx::query_as(
         "select x.key, array_agg(coalesce(d.outcome::text, d.state::text) order by d.claimed_at)
@@ -97,7 +98,7 @@ async fn outcomes(scene: &Scene<'_>) -> Vec<(String, Vec<String>)> {
     .unwrap()
 }
 
-async fn are_survived(scene: &Scene<'_>, faults: &[Fault]) {
+async fn check_survived(scene: &Scene<'_>, faults: &[Fault]) {
     scene.completes().await;
     let outcomes = outcomes(scene).await;
     for fault in faults {
@@ -110,8 +111,8 @@ async fn are_survived(scene: &Scene<'_>, faults: &[Fault]) {
     }
 }
 
-/// Waits until an agent that reads nothing has cost its task its attempt, and those that can't be started have failed again and again:
-/// these are waited for.
+/// Waits until the flooding agent has failed its attempt, and each agent that can't be started has failed
+/// three times.
 async fn keep_failing(scene: &Scene<'_>) {
     until("three failures of each agent that can't be started", async || {
         let outcomes = outcomes(scene).await;
@@ -127,7 +128,7 @@ async fn keep_failing(scene: &Scene<'_>) {
     .await;
 }
 
-/// An agent that asks and asks, and reads no answer.
+/// An agent that sends requests without end and reads no answer.
 fn flooding() -> String {
     let request =
         r#"{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"none"}}"#;
@@ -143,7 +144,7 @@ fn flooding() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_an_agent_does_its_worker_goes_on_with_its_other_slots() {
+async fn misbehaving_agents_do_not_disturb_the_workers_other_slots() {
     let mut world = World::calm().await.unwrap();
     let agent = binary("ralph-scripted-agent");
     let config = format!(
@@ -159,7 +160,7 @@ async fn whatever_an_agent_does_its_worker_goes_on_with_its_other_slots() {
         .pool("beside,faults,silent,fixed");
     let mut worker = world.worker(&options).unwrap();
 
-    // Two that are at work all the time, and a stream of short ones.
+    // Two tasks that run all the time, and a stream of short ones.
     let gate = world.gate("beside");
     let mut good = String::new();
     for n in 0..2 {
@@ -204,13 +205,13 @@ async fn whatever_an_agent_does_its_worker_goes_on_with_its_other_slots() {
                   - {key: gone, title: Be gone, agent: gone}\n";
     let fixed = Scene::scratch(&world, "fixed", always, fixed).await;
     let checks: [std::pin::Pin<Box<dyn Future<Output = ()>>>; 3] = [
-        Box::pin(are_survived(&faults, FAULTS)),
-        Box::pin(are_survived(&silent, SILENT)),
+        Box::pin(check_survived(&faults, FAULTS)),
+        Box::pin(check_survived(&silent, SILENT)),
         Box::pin(keep_failing(&fixed)),
     ];
     join_all(checks).await;
     for (key, of) in outcomes(&fixed).await {
-        // Who reads no answers is read no more, and so falls silent.
+        // The worker stops reading from an agent that reads no answers, so that agent falls silent.
         let expected: &[&str] = if key == "flooding" {
             &["error"]
         } else {

@@ -1,4 +1,4 @@
-//! Caps that cap: sessions that spend without an end are ended at their run's limits, while they run.
+//! Caps: sessions that spend without end are ended at their run's limits, while they run.
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
@@ -20,7 +20,7 @@ fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions 
     }
 }
 
-/// Tasks whose sessions spend so much an update, sixty times, each long enough after the last that a cancel comes between.
+/// Tasks whose sessions report `spend` sixty times, with pauses long enough for a cancel.
 fn spenders(tasks: usize, spend: &str) -> String {
     spenders_every(500, tasks, spend)
 }
@@ -36,7 +36,7 @@ fn spenders_every(ms: u64, tasks: usize, spend: &str) -> String {
         .collect()
 }
 
-/// Cost and tokens of a run, and the sessions that it had.
+/// Cost, tokens and number of work sessions of a run.
 async fn spent(scene: &Scene<'_>) -> (f64, i64, i64) {
     sqlx::query_as(
         "select cost_usd, input_tokens + output_tokens,
@@ -59,7 +59,7 @@ async fn sessions_end_at_the_runs_cost_with_their_work_pushed() {
     let scene = Scene::submit_with(&world, "cost", &spenders(3, "10 2 0.1"), limits(Some(1.0), None)).await;
     scene.ends(RunOutcome::LimitReached).await;
     let (usd, _, sessions) = spent(&scene).await;
-    // One update beyond its share each, at most.
+    // Each session exceeds its share by at most one update.
     assert!(
         (0.9..1.0 + 0.1 * sessions as f64).contains(&usd),
         "{usd} USD by {sessions} sessions"
@@ -79,7 +79,7 @@ async fn sessions_end_at_the_runs_cost_with_their_work_pushed() {
     world.stop().await;
 }
 
-/// 0.1 USD a second each: at most one update beyond the limit each.
+/// Each session spends 0.1 USD a second and exceeds the limit by at most one update.
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_sessions_at_once_end_at_the_runs_cost() {
     let mut world = World::calm().await.unwrap();
@@ -125,7 +125,7 @@ async fn sessions_end_at_the_runs_tokens() {
     world.stop().await;
 }
 
-/// It may spend on for its grace, and is killed; what it told until then counts.
+/// The agent may spend during its grace and is then killed; its updates until then count.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_ignores_cancel_while_it_spends_is_killed() {
     let mut world = World::calm().await.unwrap();
@@ -136,7 +136,7 @@ async fn an_agent_that_ignores_cancel_while_it_spends_is_killed() {
     let scene = Scene::scratch(&world, "stubborn", graph, limits(Some(0.5), None)).await;
     scene.ends(RunOutcome::LimitReached).await;
     let (usd, _, sessions) = spent(&scene).await;
-    // Updates of every 50 ms within the two times of grace.
+    // Updates every 50 ms within twice the grace.
     let grace = 2.0 * world.settings.grace.as_secs_f64() / 0.05;
     assert_eq!(sessions, 1);
     assert!((0.5..0.6 + 0.1 * grace + 1.0).contains(&usd), "{usd}");
@@ -164,7 +164,7 @@ async fn a_session_out_of_contact_ends_at_its_share() {
         std::fs::read_dir(&spool).is_ok_and(|mut files| files.next().is_some())
     })
     .await;
-    // Nobody could give it more.
+    // Nobody could raise its share.
     world.coordinator().await.unwrap();
     let settled = "select exists (select 1 from dispatches where feature_id = $1 and state = 'settled')";
     world.until(settled, feature.0).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_session_out_of_contact_ends_at_its_share() {
     world.stop().await;
 }
 
-/// A coordinator's prices of the scripted agent's model: so much for a million tokens that are read, and that are written.
+/// Prices of the scripted agent's model. USD per million input and output tokens.
 fn prices(input: f64, output: f64) -> Prices {
     let price = Price {
         input,
@@ -189,16 +189,16 @@ fn prices(input: f64, output: f64) -> Prices {
     Prices([("sonnet".to_owned(), price)].into())
 }
 
-/// The worker meters by the same prices as the coordinator, which has them in its configuration.
+/// The worker meters with the prices of the coordinator's configuration.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cost_of_an_agent_that_tells_none_is_limited() {
+async fn the_cost_of_an_agent_that_reports_only_tokens_is_limited() {
     let mut world = World::calm().await.unwrap();
     world.settings.prices = prices(1.0, 1.0);
     world.coordinator().await.unwrap();
     let _worker = world
         .worker(&WorkerOptions::named("w").slots(2).pool("silent"))
         .unwrap();
-    // Of each update it tells the size of its context alone: 0.1 USD.
+    // Each update reports only tokens, worth 0.1 USD.
     let graph = spenders(2, "90000 10000 0");
     let scene = Scene::scratch(&world, "silent", &graph, limits(Some(1.0), None)).await;
     scene.ends(RunOutcome::LimitReached).await;
@@ -210,11 +210,11 @@ async fn the_cost_of_an_agent_that_tells_none_is_limited() {
     world.stop().await;
 }
 
-/// Also where nobody configured a price.
+/// Without a configured price too.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cost_of_an_agent_that_tells_nothing_at_all_is_estimated_and_limited() {
-    let said = "    @say forty characters that cost ten USD to write\n".repeat(20);
-    let graph = format!("- key: only\n  title: Talk\n  description: |\n{said}    @silent\n");
+async fn the_cost_of_an_agent_without_usage_is_estimated_and_limited() {
+    let lines = "    @say forty characters that cost ten USD to write\n".repeat(20);
+    let graph = format!("- key: only\n  title: Talk\n  description: |\n{lines}    @silent\n");
     for (prices, limit_usd) in [(prices(0.0, 1e6), 30.0), (Prices::default(), 0.005)] {
         let mut world = World::calm().await.unwrap();
         world.settings.prices = prices;

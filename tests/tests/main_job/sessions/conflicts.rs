@@ -1,4 +1,4 @@
-//! Two tasks that change the same: the second gets both sides, and lands what it makes of them.
+//! Two tasks that change the same file: the second one gets both sides and lands its resolution.
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::store;
@@ -7,7 +7,7 @@ use ralph_tests::harness::{WorkerOptions, World};
 
 use crate::scene::Scene;
 
-/// `left` lands while `right` works; what `right` does then, its further attempts decide.
+/// `left` lands while `right` works; `resolve` scripts the further attempts of `right`.
 fn collision(gate: &std::path::Path, resolve: &str) -> String {
     format!(
         r"
@@ -72,7 +72,7 @@ async fn attempt_after_a_conflict_gets_both_sides_and_lands() {
         .await
         .unwrap()
         .unwrap();
-    let told = [
+    let expected = [
         "### Conflict",
         "- a.txt\n",
         &format!(
@@ -82,7 +82,7 @@ async fn attempt_after_a_conflict_gets_both_sides_and_lands() {
         "Its session says: Left it is.",
         "it conflicts with what landed before",
     ];
-    for words in told {
+    for words in expected {
         assert!(prompt.contains(words), "no `{words}` in {prompt}");
     }
     drop(conn);
@@ -91,12 +91,12 @@ async fn attempt_after_a_conflict_gets_both_sides_and_lands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn markers_that_an_agent_leaves_do_not_land() {
+async fn conflict_markers_do_not_land() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let options = WorkerOptions::named("w1").slots(2).pool("left-over");
     let _worker = world.worker(&options).unwrap();
-    // It says that it is done and resolved nothing, each time; the attempts go on from what it left.
+    // Each attempt says done and resolves nothing; the next one continues with its files.
     let scene = collide(&world, "left-over", "").await;
     scene.ends(RunOutcome::Blocked).await;
     let refused: i64 = sqlx::query_scalar(
@@ -114,7 +114,7 @@ async fn markers_that_an_agent_leaves_do_not_land() {
     world.stop().await;
 }
 
-/// `b` conflicts with `a1` and with `a2`. While its third attempt works, `a3` is done with the same file.
+/// `b` conflicts with `a1` and with `a2`. While its third attempt works, `a3` finishes with the same file.
 fn thrice(gates: &[std::path::PathBuf]) -> String {
     let gate = |n: usize| gates[n].display();
     format!(
@@ -167,7 +167,7 @@ fn thrice(gates: &[std::path::PathBuf]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_conflicted_twice_works_alone_and_nothing_lands_under_it() {
+async fn after_two_conflicts_a_task_works_alone_and_lands_first() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let gates: Vec<_> = (0..5).map(|n| world.gate(&format!("thrice-{n}"))).collect();
@@ -189,7 +189,7 @@ async fn what_conflicted_twice_works_alone_and_nothing_lands_under_it() {
     world.effects_of("b3", 1).await.unwrap();
     world.effects_of("a3", 1).await.unwrap();
     open(2);
-    // It passed, and waits for b, which has the file.
+    // a3 passed, and waits for b, which holds the file.
     scene
         .until("select count(*) = 1 from integrations where feature_id = $1 and state = 'waiting'")
         .await;

@@ -1,4 +1,4 @@
-//! Work in a folder of one machine itself: no clone, one session at a time, nothing undone.
+//! Work directly in a folder of one machine: no clone, one session at a time, nothing undone.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary};
 
 use crate::scene::Scene;
 
-/// A folder of its own, with a file in it.
+/// Creates a folder with one file.
 fn notes(world: &World) -> PathBuf {
     let dir = world.dir().join("notes");
     std::fs::create_dir_all(&dir).unwrap();
@@ -76,7 +76,7 @@ async fn tasks_work_one_after_the_other_in_the_folder_itself() {
         ..inside(&dir, 3)
     };
     let parent = dir.parent().unwrap().to_owned();
-    // Below a folder that is allowed, beside the workers' own data.
+    // The folder lies beside the workers' own data.
     assert_eq!(parent, world.dir().canonicalize().unwrap());
     let _worker = world.worker(&worker("w1", "notes", Some(&dir))).unwrap();
     let scene = Scene::scratch(&world, "notes", graph, options).await;
@@ -103,7 +103,7 @@ async fn tasks_work_one_after_the_other_in_the_folder_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_its_worker_was_not_given_stays_closed() {
+async fn a_folder_that_the_worker_may_not_use_stays_closed() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let dir = notes(&world);
@@ -127,7 +127,8 @@ async fn a_folder_that_its_worker_was_not_given_stays_closed() {
         let scene = Scene::scratch(&world, name, graph, inside(folder, 0)).await;
         scene.ends(RunOutcome::Blocked).await;
         let attempts = scene.attempts().await;
-        // As at a door: after pauses, and none of it is a failure of the task's, which may have none here.
+        // Each try ends like one of an unavailable agent: after a pause, and without a failure of the task,
+        // which may have none.
         let doors = attempts.iter().filter(|(_, outcome, _)| outcome == "door");
         assert_eq!((attempts.len(), doors.count()), (5, 5), "{attempts:?}");
         let failures: i16 = sqlx::query_scalar("select failures from tasks where id = $1")
@@ -139,7 +140,7 @@ async fn a_folder_that_its_worker_was_not_given_stays_closed() {
         let reason = &attempts[4].2;
         assert!(reason.contains(words), "{reason}");
     }
-    // Nor does a folder that holds the worker's own secrets open.
+    // A folder with the worker's own secrets stays closed too.
     let all = world.dir().to_owned();
     let _worker = world.worker(&worker("own", "own", Some(&all))).unwrap();
     let scene = Scene::scratch(&world, "own", graph, inside(&all.canonicalize().unwrap(), 0)).await;
@@ -151,7 +152,7 @@ async fn a_folder_that_its_worker_was_not_given_stays_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_a_dead_worker_left_waits_for_it_or_for_a_person() {
+async fn the_folder_of_a_dead_worker_is_held_until_a_person_frees_it() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let dir = notes(&world);
@@ -180,10 +181,10 @@ async fn a_folder_that_a_dead_worker_left_waits_for_it_or_for_a_person() {
         .output()
         .await
         .unwrap();
-    let said = String::from_utf8_lossy(&freed.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&freed.stdout).into_owned();
     assert!(
-        freed.status.success() && said.contains("is free; it was held by session"),
-        "{said}"
+        freed.status.success() && stdout.contains("is free; it was held by session"),
+        "{stdout}"
     );
     let (outcome, _) = control::task(&world.db, scene.tasks[0], TaskCommand::Retry, "test", None)
         .await
@@ -200,7 +201,7 @@ async fn a_folder_that_a_dead_worker_left_waits_for_it_or_for_a_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn features_of_one_folder_take_one_slot_between_them() {
+async fn features_of_one_folder_share_one_slot() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let dir = notes(&world);
@@ -221,7 +222,7 @@ async fn features_of_one_folder_take_one_slot_between_them() {
     world.effects_of("first", 1).await.unwrap();
     let done = "- {key: a, title: A, description: '@done'}";
     let (feature, second) = submit("second", done, inside(&dir, 0)).await;
-    // The other slot is free for others.
+    // The other slot is free for other features.
     let (_, elsewhere) = submit("elsewhere", done, FeatureOptions::default()).await;
     assert_eq!(world.ended(elsewhere).await.unwrap(), RunOutcome::Complete);
     let begun: i64 = sqlx::query_scalar("select count(*) from dispatches where feature_id = $1")

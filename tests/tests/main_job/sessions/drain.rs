@@ -1,4 +1,5 @@
-//! SIGTERM of a worker: what runs may end, within a bound; then it is ended, pushed and reported.
+//! SIGTERM of a worker: sessions may finish within a time limit; after that they are ended, pushed and
+//! reported.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,6 +7,27 @@ use nix::sys::signal::Signal;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 use crate::scene::Scene;
+
+const HALVES: &str = r"
+- key: half
+  title: Do it in two halves
+  description: |
+    @on-attempt 1 @write half.txt first half
+    @effect begun
+    @on-attempt 1 @silent
+    @expect-pass grep -q 'first half' half.txt
+    @append half.txt second half
+    @done
+";
+
+/// How `Scene::attempts` shows a session that a drain ended.
+fn interrupted() -> (String, String, String) {
+    (
+        "settled".into(),
+        "interrupted".into(),
+        "the worker was drained".into(),
+    )
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn drained_worker_lets_its_session_finish_and_takes_nothing_new() {
@@ -51,38 +73,20 @@ async fn drained_worker_lets_its_session_finish_and_takes_nothing_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn session_that_outlasts_the_drain_is_pushed_and_the_next_attempt_goes_on_from_there() {
+async fn a_session_that_outlasts_the_drain_is_pushed_and_continued() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
-    let graph = r"
-- key: half
-  title: Do it in two halves
-  description: |
-    @on-attempt 1 @write half.txt first half
-    @effect begun
-    @on-attempt 1 @silent
-    @expect-pass grep -q 'first half' half.txt
-    @append half.txt second half
-    @done
-";
     let options = |name: &str| WorkerOptions {
         drain_seconds: 0,
         ..WorkerOptions::named(name).pool("half")
     };
     let mut drained = world.worker(&options("drained")).unwrap();
-    let scene = Scene::submit(&world, "half", graph).await;
+    let scene = Scene::submit(&world, "half", HALVES).await;
     world.effects_of("begun", 1).await.unwrap();
     drained.signal(Signal::SIGTERM);
     assert!(drained.wait().await.success(), "{}", drained.output());
     let attempts = scene.attempts().await;
-    assert_eq!(
-        attempts,
-        [(
-            "settled".into(),
-            "interrupted".into(),
-            "the worker was drained".into()
-        )]
-    );
+    assert_eq!(attempts, [interrupted()]);
     let pushed = "select pushed_ref is not null from dispatches where feature_id = $1";
     scene.until(pushed).await;
     world.check_processes().await.unwrap();
@@ -99,7 +103,7 @@ async fn session_that_outlasts_the_drain_is_pushed_and_the_next_attempt_goes_on_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_told_twice_leaves_at_once_and_takes_its_agents_along() {
+async fn a_second_sigterm_ends_a_worker_and_its_agents_at_once() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let graph = r"
@@ -116,24 +120,24 @@ async fn worker_told_twice_leaves_at_once_and_takes_its_agents_along() {
         drain_seconds: 600,
         ..WorkerOptions::named(name).pool("stubborn")
     };
-    let mut told = world.worker(&options("told")).unwrap();
+    let mut twice = world.worker(&options("twice")).unwrap();
     let scene = Scene::submit(&world, "stubborn", graph).await;
     world.effects_of("begun", 1).await.unwrap();
-    told.signal(Signal::SIGTERM);
+    twice.signal(Signal::SIGTERM);
     scene
-        .until("select draining and $1::uuid is not null from workers where name = 'told'")
+        .until("select draining and $1::uuid is not null from workers where name = 'twice'")
         .await;
     assert!(!world.session_processes().is_empty());
-    told.signal(Signal::SIGTERM);
-    assert_eq!(told.wait().await.code(), Some(130), "{}", told.output());
+    twice.signal(Signal::SIGTERM);
+    assert_eq!(twice.wait().await.code(), Some(130), "{}", twice.output());
     assert_eq!(world.session_processes(), []);
-    let _again = world.worker(&options("told")).unwrap();
+    let _again = world.worker(&options("twice")).unwrap();
     scene.completes().await;
     world.stop().await;
 }
 
-/// As by whoever gives a worker less time to stop than it needs.
-async fn killed_in_its_drain(world: &World, scene: &Scene<'_>, options: &WorkerOptions, effect: &str) {
+/// Kills a worker in its drain, as a service manager with a short timeout does.
+async fn kill_in_its_drain(world: &World, scene: &Scene<'_>, options: &WorkerOptions, effect: &str) {
     let mut stopped = world.worker(options).unwrap();
     world.effects_of(effect, 1).await.unwrap();
     stopped.signal(Signal::SIGTERM);
@@ -159,45 +163,27 @@ const NO_DEATH: &str =
     "select count(*) = 0 from tasks where feature_id = $1 and (lost_alone > 0 or lost_with_others > 0)";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn session_whose_worker_is_killed_in_its_drain_is_interrupted_and_goes_on() {
+async fn a_session_of_a_worker_killed_in_its_drain_is_continued() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
-    let graph = r"
-- key: half
-  title: Do it in two halves
-  description: |
-    @on-attempt 1 @write half.txt first half
-    @effect begun
-    @on-attempt 1 @silent
-    @expect-pass grep -q 'first half' half.txt
-    @append half.txt second half
-    @done
-";
     let options = WorkerOptions {
         drain_seconds: 600,
         ..WorkerOptions::named("stopped").pool("stopped")
     };
-    let scene = Scene::submit(&world, "stopped", graph).await;
-    killed_in_its_drain(&world, &scene, &options, "begun").await;
+    let scene = Scene::submit(&world, "stopped", HALVES).await;
+    kill_in_its_drain(&world, &scene, &options, "begun").await;
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
     let attempts = scene.attempts().await;
-    assert_eq!(
-        attempts[0],
-        (
-            "settled".into(),
-            "interrupted".into(),
-            "the worker was drained".into()
-        )
-    );
+    assert_eq!(attempts[0], interrupted());
     scene.until(NO_DEATH).await;
     world.check_processes().await.unwrap();
     world.stop().await;
 }
 
-/// A verifier leaves nothing to be pushed, so that only its note tells of it.
+/// A verifier leaves nothing to push, so only its note on the disk shows that it ran.
 #[tokio::test(flavor = "multi_thread")]
-async fn verifier_whose_worker_is_killed_in_its_drain_is_interrupted_too() {
+async fn a_verifier_of_a_worker_killed_in_its_drain_is_interrupted_too() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let gate = world.gate("judged");
@@ -222,7 +208,7 @@ async fn verifier_whose_worker_is_killed_in_its_drain_is_interrupted_too() {
         ..FeatureOptions::default()
     };
     let scene = Scene::submit_with(&world, "judge", &graph, verified).await;
-    killed_in_its_drain(&world, &scene, &options, "judging").await;
+    kill_in_its_drain(&world, &scene, &options, "judging").await;
     std::fs::write(&gate, "").unwrap();
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
@@ -234,7 +220,7 @@ async fn verifier_whose_worker_is_killed_in_its_drain_is_interrupted_too() {
     world.stop().await;
 }
 
-/// Waits until a file of that name is somewhere below the world's folder.
+/// Waits for a file of this name below the world's folder.
 async fn appears(world: &World, name: &str) {
     let found = async || {
         let find = tokio::process::Command::new("find")
@@ -249,7 +235,7 @@ async fn appears(world: &World, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_ends_a_session_that_is_still_set_up() {
+async fn a_drain_ends_a_session_during_its_setup() {
     let mut world = World::calm().await.unwrap();
     let config = world.dir().join(".ralph.toml");
     std::fs::write(
@@ -269,14 +255,7 @@ async fn a_drain_ends_a_session_that_is_still_set_up() {
     appears(&world, "setting-up").await;
     drained.signal(Signal::SIGTERM);
     assert!(drained.wait().await.success(), "{}", drained.output());
-    assert_eq!(
-        scene.attempts().await,
-        [(
-            "settled".into(),
-            "interrupted".into(),
-            "the worker was drained".into()
-        )]
-    );
+    assert_eq!(scene.attempts().await, [interrupted()]);
     world.check_processes().await.unwrap();
     std::fs::write(&config, "[workspace]\nsetup = [\"true\"]\n").unwrap();
     let _next = world.worker(&options("next")).unwrap();
@@ -284,8 +263,9 @@ async fn a_drain_ends_a_session_that_is_still_set_up() {
     world.stop().await;
 }
 
-/// Gives no object of a repository on this machine out until somebody says so.
-fn hold_fetches_up(world: &World) -> String {
+/// Blocks fetches from repositories of this machine until the gate `go` opens; gives the git configuration's
+/// path.
+fn block_fetches(world: &World) -> String {
     let hook = world.dir().join("hook");
     let (go, fetching) = (world.gate("go"), world.dir().join("fetching"));
     let script = format!(
@@ -302,10 +282,10 @@ fn hold_fetches_up(world: &World) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_ends_a_session_whose_repository_is_still_fetched() {
+async fn a_drain_ends_a_session_during_its_fetch() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
-    let config = hold_fetches_up(&world);
+    let config = block_fetches(&world);
     let options = |name: &str| {
         let mut options = WorkerOptions {
             drain_seconds: 0,
@@ -321,16 +301,9 @@ async fn a_drain_ends_a_session_whose_repository_is_still_fetched() {
     appears(&world, "fetching").await;
     drained.signal(Signal::SIGTERM);
     assert!(drained.wait().await.success(), "{}", drained.output());
-    assert_eq!(
-        scene.attempts().await,
-        [(
-            "settled".into(),
-            "interrupted".into(),
-            "the worker was drained".into()
-        )]
-    );
+    assert_eq!(scene.attempts().await, [interrupted()]);
     std::fs::write(world.gate("go"), "").unwrap();
-    // In the same folder, with the mirror that was begun.
+    // The worker continues in the same folder with the unfinished mirror.
     let _again = world.worker(&options("drained")).unwrap();
     scene.completes().await;
     world.stop().await;

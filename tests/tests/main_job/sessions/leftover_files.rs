@@ -1,4 +1,4 @@
-//! What a task without a repository leaves behind.
+//! Files that a task without a repository leaves behind.
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_shared::ids::TaskId;
@@ -23,19 +23,19 @@ async fn files_of_a_task_without_a_repository_stay_where_its_attempt_says() {
             .unwrap()
     };
     assert_eq!(reason(scene.tasks[1]).await, None, "an empty folder");
-    let told = reason(scene.tasks[0]).await.unwrap();
+    let reason = reason(scene.tasks[0]).await.unwrap();
     assert!(
-        told.contains("answer.txt") && told.contains("kept on w1 for 7 days"),
-        "{told}"
+        reason.contains("answer.txt") && reason.contains("kept on w1 for 7 days"),
+        "{reason}"
     );
-    let (_, folder) = told.split_once("days, in ").unwrap();
+    let (_, folder) = reason.split_once("days, in ").unwrap();
     let answer = std::fs::read_to_string(std::path::Path::new(folder).join("answer.txt")).unwrap();
     assert_eq!(answer.trim(), "42");
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_a_session_whose_worker_died_are_kept_by_its_next_life() {
+async fn files_of_a_dead_workers_session_are_kept_by_its_next_instance() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let options = WorkerOptions::named("w1").pool("died");
@@ -47,25 +47,25 @@ async fn files_of_a_session_whose_worker_died_are_kept_by_its_next_life() {
     worker.kill();
     let _again = world.worker(&options).unwrap();
     scene.ends(RunOutcome::Complete).await;
-    let told: Option<String> =
+    let reason: Option<String> =
         sqlx::query_scalar("select reason from dispatches where task_id = $1 and attempt = 1")
             .bind(scene.tasks[0].0)
             .fetch_one(&world.db)
             .await
             .unwrap();
-    let told = told.unwrap();
+    let reason = reason.unwrap();
     assert!(
-        told.contains("its worker died") && told.contains("half.txt") && told.contains("kept on w1"),
-        "{told}"
+        reason.contains("its worker died") && reason.contains("half.txt") && reason.contains("kept on w1"),
+        "{reason}"
     );
-    let (_, folder) = told.split_once("days, in ").unwrap();
+    let (_, folder) = reason.split_once("days, in ").unwrap();
     let half = std::fs::read_to_string(std::path::Path::new(folder).join("half.txt")).unwrap();
     assert_eq!(half.trim(), "21");
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_whose_worker_died_had_run_until_its_last_heartbeat() {
+async fn a_session_of_a_dead_worker_is_timed_until_its_last_heartbeat() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let options = WorkerOptions::named("w1").pool("ran");

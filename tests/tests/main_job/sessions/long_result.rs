@@ -1,11 +1,11 @@
-//! A result that is too long for one message, and a worker that dies before anybody has it.
+//! A result too long for one message, and a worker that dies before anybody has the result.
 
 use ralph_tests::harness::{Fault, FeatureOptions, WorkerOptions, World};
 
 use crate::scene::{Scene, folder};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_result_survives_its_worker_while_no_coordinator_is_there() {
+async fn a_long_result_survives_its_worker_while_no_coordinator_runs() {
     let world = World::calm().await.unwrap();
     let mut coordinator = world.coordinator_process("c1", None).unwrap();
     let name = "long";
@@ -22,7 +22,7 @@ async fn long_result_survives_its_worker_while_no_coordinator_is_there() {
     coordinator.kill();
     coordinator.wait().await;
     std::fs::write(world.gate(name), "").unwrap();
-    // The result is on the disk by then, with nobody there to take it.
+    // The result is on the disk now, and no coordinator runs.
     worker.killed_by_fault().await.unwrap();
     let _coordinator = world.coordinator_process("c2", None).unwrap();
     let _again = world.worker(&options).unwrap();

@@ -1,4 +1,5 @@
-//! Agents that misbehave, seen from the feature: each costs its own attempt at most, and leaves nothing behind.
+//! Agents that misbehave, seen from the feature: each costs at most its own attempt, and leaves nothing
+//! behind.
 
 use futures::future::join_all;
 use ralph_coordinator::domain::states::RunOutcome;
@@ -6,7 +7,7 @@ use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary, until};
 
 use crate::scene::Scene;
 
-/// What an agent does in its first attempt, and how that one has to end; the second one does its task.
+/// Script, outcome and reason of a first attempt; the second one does the task.
 struct Case {
     name: &'static str,
     first: &'static str,
@@ -26,7 +27,7 @@ const fn case(name: &'static str, first: &'static str, outcome: &'static str, re
 const CASES: &[Case] = &[
     case("long-line", "@long-line 5M", "done", ""),
     case("several-mb", "@flood 3M", "done", ""),
-    // Short enough for a message as it is, and too long as JSON.
+    // Short enough for one message as it is, too long as JSON.
     case("controls", "@flood-controls 195K", "done", ""),
     case("bad-utf8", "@bad-utf8", "done", ""),
     case("orphan", "@orphan 600", "done", ""),
@@ -48,10 +49,10 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// Of a session; the flood goes beyond it, what has to arrive stays below.
+/// Output limit of a session. The flood exceeds it; output that must arrive stays below.
 const OUTPUT_BYTES: i64 = 8 << 20;
 
-async fn plays(world: &World, case: &Case) {
+async fn check_case(world: &World, case: &Case) {
     let graph = format!(
         r"
 - key: only
@@ -71,7 +72,8 @@ async fn plays(world: &World, case: &Case) {
     let mut options = FeatureOptions::default();
     options.run.output_bytes = OUTPUT_BYTES;
     if case.first == "@hang" {
-        // Longer than the processors, which the flood beside it keeps busy, leave the second attempt waiting; shorter than that takes.
+        // Longer than busy processors delay the second attempt beside the flood, and shorter than the flood
+        // takes.
         options.run.idle_ms = 15_000;
     }
     let scene = Scene::scratch(world, case.name, &graph, options).await;
@@ -92,16 +94,16 @@ async fn misbehaving_agent_costs_its_own_attempt_and_leaves_no_process() {
     let _worker = world
         .worker(&WorkerOptions::named("w").slots(4).pool(&pools.join(",")))
         .unwrap();
-    join_all(CASES.iter().map(|case| plays(&world, case))).await;
+    join_all(CASES.iter().map(|case| check_case(&world, case))).await;
     world.check_processes().await.unwrap();
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_agent_is_waited_for_and_costs_no_attempt() {
+async fn a_task_waits_for_a_missing_agent_and_loses_no_attempt() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
-    // Several, since each rests after a failure at the door.
+    // Several workers, since each one rests after a failed start of its agent.
     let start = |n: u32| {
         let options = WorkerOptions {
             agent: Some("/no/such/agent --acp".to_owned()),
@@ -113,7 +115,7 @@ async fn a_missing_agent_is_waited_for_and_costs_no_attempt() {
     let graph = "- key: only\n  title: Start late\n  description: \"@done\"\n";
     let scene = Scene::scratch(&world, "missing", graph, FeatureOptions::default()).await;
     // More often than a task may fail.
-    until("five starts that failed", async || match scene.attempts().await {
+    until("five failed starts", async || match scene.attempts().await {
         attempts if attempts.len() > 5 => Ok(()),
         attempts => Err(format!("{attempts:?}")),
     })
@@ -138,7 +140,7 @@ async fn a_missing_agent_is_waited_for_and_costs_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_that_keeps_its_sessions_crashes_without_costing_an_attempt() {
+async fn a_crash_of_an_agent_that_keeps_sessions_costs_no_attempt() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let agent = binary("ralph-scripted-agent");

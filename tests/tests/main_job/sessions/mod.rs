@@ -1,4 +1,4 @@
-//! Agents and what their sessions leave, seen from the feature.
+//! Agents and their sessions' results, seen from the feature.
 
 pub(crate) mod apart;
 pub(crate) mod beside;

@@ -1,4 +1,4 @@
-//! Several agents on one machine, taken by what they are for (SPEC 8).
+//! Several agents on one machine, chosen by the machine's rules (SPEC 8).
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary};
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_and_verification_go_to_the_agents_that_the_machine_takes_for_them() {
+async fn sessions_go_to_the_agents_that_the_machines_rules_choose() {
     let mut world = World::calm().await.unwrap();
     let command = binary("ralph-scripted-agent");
     let command = command.display();
-    // Each says in every session which one it is.
+    // Each agent leaves its name as an effect in every session.
     let script = |name: &str| {
         format!("env = {{ RALPH_SCRIPT = \"@effect by-{name}\\n@on-kind verify @effect by-{name}\" }}")
     };

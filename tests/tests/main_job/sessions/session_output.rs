@@ -1,5 +1,5 @@
-//! A worker that dies between a session's end and its report: what the session said and used is told by the next life, and nothing is
-//! done twice.
+//! A worker dies between a session's end and its report: the next instance reports the session's output and
+//! usage, and nothing is done twice.
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_git_server::{Fault as ServerFault, GitServer, Login, Service};
@@ -12,8 +12,8 @@ const TELLS: &str = "- key: only\n  title: Do it\n  description: |\n    @on-kind
                      @on-kind work @effect only\n    @on-kind work @usage 100 20 0.5\n    \
                      @on-kind work @say <journal>It was easy.</journal>\n    @on-kind verify @effect judged\n    @done\n";
 
-/// Kind, outcome, journal and tokens read of all that was dispatched for a run.
-async fn told(world: &World) -> Vec<(String, String, String, Option<i64>)> {
+/// Kind, outcome, journal and input tokens of all dispatches, oldest first.
+async fn dispatches(world: &World) -> Vec<(String, String, String, Option<i64>)> {
     sqlx::query_as(
         "select kind::text, coalesce(outcome::text, state::text), coalesce(journal, ''), input_tokens
          from dispatches order by claimed_at, id",
@@ -23,16 +23,16 @@ async fn told(world: &World) -> Vec<(String, String, String, Option<i64>)> {
     .unwrap()
 }
 
-/// Everything was done once, and what the work's session said is known.
-async fn is_told_once(world: &World, expected: &[(&str, &str)]) {
-    let told = told(world).await;
-    let ends: Vec<_> = told.iter().map(|one| (one.0.as_str(), one.1.as_str())).collect();
+/// Checks that everything was done once and that the work session's output is stored.
+async fn check_reported_once(world: &World, expected: &[(&str, &str)]) {
+    let dispatches = dispatches(world).await;
+    let ends: Vec<_> = dispatches.iter().map(|one| (one.0.as_str(), one.1.as_str())).collect();
     assert_eq!(ends, expected, "{}", world.tell().await);
-    let (.., journal, tokens) = &told[0];
+    let (.., journal, tokens) = &dispatches[0];
     assert_eq!(
         (journal.as_str(), *tokens),
         ("It was easy.", Some(100)),
-        "{told:?}"
+        "{dispatches:?}"
     );
 }
 
@@ -43,10 +43,10 @@ async fn killed_at(point: &str) {
     let options = WorkerOptions::named("w1").pool("said").fault(&fault);
     let mut worker = world.worker(&options).unwrap();
     let scene = Scene::submit(&world, "said", TELLS).await;
-    scene.is_killed(&mut worker).await;
+    scene.wait_for_kill(&mut worker).await;
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
-    is_told_once(&world, &[("work", "done"), ("integrate", "merged")]).await;
+    check_reported_once(&world, &[("work", "done"), ("integrate", "merged")]).await;
     world.effects_of("only", 1).await.unwrap();
     let head = scene.repository.as_ref().unwrap();
     let body = head.git(&["log", "-1", "--format=%B", "ralph/said"]).unwrap();
@@ -56,22 +56,22 @@ async fn killed_at(point: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_said_outlives_a_worker_killed_before_it_staged_the_work() {
+async fn session_output_survives_a_worker_killed_before_staging() {
     killed_at("session.said").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_said_outlives_a_worker_killed_before_its_push() {
+async fn session_output_survives_a_worker_killed_before_its_push() {
     killed_at("snapshot.before_push").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_session_said_outlives_a_worker_killed_before_its_report() {
+async fn session_output_survives_a_worker_killed_before_its_report() {
     killed_at("report.before_spool").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verdict_outlives_a_worker_killed_before_its_report() {
+async fn a_verdict_survives_a_worker_killed_before_its_report() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let once = folder(&world, "judged").join("once");
@@ -83,17 +83,17 @@ async fn a_verdict_outlives_a_worker_killed_before_its_report() {
         ..FeatureOptions::default()
     };
     let scene = Scene::submit_with(&world, "judged", TELLS, verified).await;
-    scene.is_killed(&mut worker).await;
+    scene.wait_for_kill(&mut worker).await;
     let _again = world.worker(&options).unwrap();
     scene.completes().await;
     let expected = [("work", "done"), ("verify", "passed"), ("integrate", "merged")];
-    is_told_once(&world, &expected).await;
+    check_reported_once(&world, &expected).await;
     world.effects_of("judged", 1).await.unwrap();
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn next_life_waits_for_a_server_that_is_away_and_the_attempt_counts() {
+async fn the_next_instance_waits_for_an_unavailable_git_server() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let repository = Repository::create(world.dir(), &[("README", "hello\n")]).unwrap();
@@ -112,6 +112,6 @@ async fn next_life_waits_for_a_server_that_is_away_and_the_attempt_counts() {
     let _again = world.worker(&options).unwrap();
     let outcome = world.ended(run).await.unwrap();
     assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
-    is_told_once(&world, &[("work", "done"), ("integrate", "merged")]).await;
+    check_reported_once(&world, &[("work", "done"), ("integrate", "merged")]).await;
     world.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Symbolic links that an attempt leaves for the next: nobody follows them out of the workspace, and nobody writes through them.
+//! Symbolic links that an attempt leaves for the next one: no reader and no writer follows them out of the
+//! workspace.
 
 use std::path::Path;
 
@@ -8,9 +9,9 @@ use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 
 use crate::scene::Scene;
 
-/// Everything in a folder, with the files' texts.
+/// All paths below a folder, with the files' texts.
 fn listed(folder: &Path) -> Vec<(String, String)> {
-    let mut found: Vec<(String, String)> = walk(folder).into_iter().collect();
+    let mut found = walk(folder);
     found.sort();
     found
 }
@@ -29,7 +30,7 @@ fn walk(folder: &Path) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_that_an_attempt_leaves_leads_the_next_one_and_its_worker_nowhere() {
+async fn links_that_an_attempt_leaves_lead_nobody_out_of_the_workspace() {
     let mut world = World::calm().await.unwrap();
     let config = "[workspace]\ncaches.deps = { path = \"deps\", key = [\"lock\"], setup = [\"rm -rf deps; mkdir deps; echo filled > deps/made\"] }\n";
     std::fs::write(world.dir().join(".ralph.toml"), config).unwrap();
@@ -39,7 +40,7 @@ async fn a_link_that_an_attempt_leaves_leads_the_next_one_and_its_worker_nowhere
     std::fs::write(outside.join("secret"), "outside-word\n").unwrap();
     let before = listed(&outside);
     let out = outside.display();
-    // Its first attempt says nothing in the end, so that the second begins with what it left.
+    // The first attempt reports no result, so the second one begins with its files.
     let graph = format!(
         r#"
 - key: links
@@ -77,7 +78,7 @@ async fn a_link_that_an_attempt_leaves_leads_the_next_one_and_its_worker_nowhere
         .submit("links", Some(&repository), &graph, &options)
         .await
         .unwrap();
-    // Too long for the prompt: the worker lays it into the session's folder.
+    // Too long for the prompt: the worker writes it into the session's folder.
     let spec = format!("# Long\n{}", "word ".repeat(10_000));
     let mut conn = world.db.acquire().await.unwrap();
     store::feature::write(&mut conn, feature, Text::Spec, Some(&spec))
@@ -92,7 +93,7 @@ async fn a_link_that_an_attempt_leaves_leads_the_next_one_and_its_worker_nowhere
         run,
         tasks,
     };
-    // One slot, so that both attempts have it.
+    // One slot, so that both attempts use it.
     let _worker = world.worker(&WorkerOptions::named("w").pool("links")).unwrap();
     scene.completes().await;
     assert_eq!(listed(&outside), before, "something was written through a link");
@@ -104,7 +105,7 @@ async fn a_link_that_an_attempt_leaves_leads_the_next_one_and_its_worker_nowhere
     );
     let repository = scene.repository.as_ref().unwrap();
     let file = |path: &str| repository.file("ralph/links", path).unwrap();
-    // The links came along, as links, and led nowhere.
+    // The links landed as links, and led nowhere.
     let mode = repository
         .git(&["ls-tree", "ralph/links", "folder", "file", "new"])
         .unwrap();
@@ -115,25 +116,20 @@ async fn a_link_that_an_attempt_leaves_leads_the_next_one_and_its_worker_nowhere
     );
     assert!(
         !file("stolen").contains("outside-word"),
-        "it was read through a link"
+        "a secret was read through a link"
     );
     for place in ["homes", "temporary"] {
         assert!(
-            !file(place).contains("kept") && !listing_has_link(&file(place)),
+            !file(place).contains("kept") && !file(place).lines().any(|name| name == ".config"),
             "{place}: {}",
             file(place)
         );
     }
-    let said: Vec<String> =
+    let texts: Vec<String> =
         sqlx::query_scalar("select coalesce(reason, '') || coalesce(journal, '') from dispatches")
             .fetch_all(&world.db)
             .await
             .unwrap();
-    assert!(!said.concat().contains("outside-word"), "{said:?}");
+    assert!(!texts.concat().contains("outside-word"), "{texts:?}");
     world.stop().await;
-}
-
-/// Whether a listing of the home names what only the first attempt put there.
-fn listing_has_link(listing: &str) -> bool {
-    listing.lines().any(|name| name == ".config")
 }

@@ -1,4 +1,4 @@
-//! Agents at closed doors: what isn't concerned goes on (SPEC 7.3).
+//! Unavailable agents: work that needs other agents goes on (SPEC 7.3).
 
 use ralph_coordinator::store::view;
 use ralph_shared::wire::Unavailable;
@@ -18,8 +18,8 @@ async fn status(world: &World) -> view::SystemView {
         .unwrap()
 }
 
-/// Waits until what screens show fits.
-async fn shows(world: &World, fits: impl Fn(&view::SystemView) -> bool) -> view::SystemView {
+/// Waits for a status of the system that fits.
+async fn wait_for_status(world: &World, fits: impl Fn(&view::SystemView) -> bool) -> view::SystemView {
     until("another status", async || {
         let status = status(world).await;
         match fits(&status) {
@@ -31,18 +31,18 @@ async fn shows(world: &World, fits: impl Fn(&view::SystemView) -> bool) -> view:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_at_a_closed_door_leaves_its_worker_to_the_others() {
+async fn an_unavailable_agent_leaves_its_worker_to_other_agents() {
     let mut world = World::calm().await.unwrap();
     configure(&world, "[agents.gone]\ncommand = \"/no/such/agent\"\n");
     world.coordinator().await.unwrap();
-    // The bad one is always the best that is ready; in between there is always something else to do.
+    // The unavailable agent's task is always first in the queue, and other work is always ready.
     let mut graph = "- key: gone\n  title: Never start\n  priority: -1\n  agent: gone\n".to_owned();
     for n in 0..40 {
         graph += &format!("- key: g{n}\n  title: Work\n  description: |\n    @done\n");
     }
     let scene = Scene::scratch(&world, "doors", &graph, FeatureOptions::default()).await;
     let _worker = world.worker(&WorkerOptions::named("w").pool("doors")).unwrap();
-    let status = shows(&world, |status| {
+    let status = wait_for_status(&world, |status| {
         status
             .workers
             .first()
@@ -61,7 +61,7 @@ async fn agent_at_a_closed_door_leaves_its_worker_to_the_others() {
              where feature_id = $1 and (state = 'done' or state = 'pending' and attempt > 0 or state = 'needs_review')",
         )
         .await;
-    // Each failure closes it for longer: some of the others were claimed in the meantime, by the only slot that there is.
+    // Each failure makes the agent unavailable for longer. Meanwhile, the only slot has claimed other tasks.
     let between: i64 = sqlx::query_scalar(
         "with failed as (
            select settled_at, row_number() over (order by settled_at) as n
@@ -91,12 +91,12 @@ async fn agent_at_a_closed_door_leaves_its_worker_to_the_others() {
     .fetch_one(&world.db)
     .await
     .unwrap();
-    assert_eq!(early, 0, "it rests after each failure: {}", world.tell().await);
+    assert_eq!(early, 0, "the agent rests after each failure: {}", world.tell().await);
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
+async fn an_account_over_its_rate_waits_everywhere_and_others_go_on() {
     let mut world = World::calm().await.unwrap();
     let agent = binary("ralph-scripted-agent");
     configure(
@@ -109,7 +109,7 @@ async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
     );
     world.coordinator().await.unwrap();
     world.coordinator().await.unwrap();
-    // It failed before: the next time it waits for eight seconds.
+    // The account failed before, so its next pause takes eight seconds.
     sqlx::query(
         "insert into account_doors (account, door, reason, worker, failures, closed_at, until)
          values ('shared', 'overload', 'before', 'a', 3, now(), now())",
@@ -132,7 +132,7 @@ async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
                  - {key: same, title: B, agent: same, description: \"@done\"}\n\
                  - {key: free, title: C, agent: free, description: \"@done\"}\n";
     let second = Scene::scratch(&world, "b", graph, FeatureOptions::default()).await;
-    let status = shows(&world, |status| status.waiting.len() == 3).await;
+    let status = wait_for_status(&world, |status| status.waiting.len() == 3).await;
     for worker in &status.workers {
         let doors: Vec<_> = worker
             .doors
@@ -178,16 +178,16 @@ async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
     }
     let attempts = first.attempts().await;
     assert_eq!(attempts[0].1, "door", "{attempts:?}");
-    let left: i64 = sqlx::query_scalar("select count(*) from account_doors where width = 1")
+    let remaining: i64 = sqlx::query_scalar("select count(*) from account_doors where width = 1")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(left, 0, "a success resets it");
+    assert_eq!(remaining, 0, "a success resets it");
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_that_wait_for_an_account_ask_its_provider_once_when_the_pause_ends() {
+async fn one_of_five_waiting_tasks_tries_the_account_after_its_pause() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     sqlx::query(
@@ -201,7 +201,7 @@ async fn five_that_wait_for_an_account_ask_its_provider_once_when_the_pause_ends
     let (answers, ends) = (answer.display(), end.display());
     let mut graph = String::new();
     for n in 0..5 {
-        // The first one to try meets the limit once more.
+        // The first task to try meets the limit once more.
         let refused = "@on-attempt 1 @error -32603 API Error: 429 too many requests";
         graph += &format!(
             "- key: t{n}\n  title: T{n}\n  description: |\n    {}\n    @wait-for {answers}\n    @think yes\n    \
@@ -213,7 +213,7 @@ async fn five_that_wait_for_an_account_ask_its_provider_once_when_the_pause_ends
     let _worker = world
         .worker(&WorkerOptions::named("w").slots(5).pool("five"))
         .unwrap();
-    // The free slots of the worker ask every second.
+    // The free slots of the worker claim every second.
     scene
         .until(
             "select count(*) = 2 and now() > max(claimed_at) + interval '3 seconds' from dispatches where feature_id = $1",
@@ -240,7 +240,7 @@ async fn five_that_wait_for_an_account_ask_its_provider_once_when_the_pause_ends
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_is_waited_for_until_the_agent_says_that_it_is_renewed() {
+async fn the_pause_of_a_quota_lasts_as_long_as_the_agent_says() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let graph = "- key: only\n  title: Limited\n  description: |\n    \
@@ -259,7 +259,7 @@ async fn a_quota_is_waited_for_until_the_agent_says_that_it_is_renewed() {
     .await
     .unwrap();
     assert_eq!(failure, "quota");
-    // Without its word it would be a minute.
+    // Without the agent's time, the pause would be a minute.
     assert!((2.9..20.0).contains(&waited), "{waited}");
     world.stop().await;
 }
@@ -274,13 +274,13 @@ fn attempt_branches(scene: &Scene<'_>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_does_not_get_past_the_door_leaves_no_empty_branch() {
+async fn a_session_that_its_provider_refuses_leaves_no_empty_branch() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();
     let limit = "@on-attempt {} @error -32603 API Error: 429 too many requests";
     let first = limit.replace("{}", "1");
     let second = limit.replace("{}", "2");
-    // The second one has written something by then.
+    // The second attempt has written a file before the refusal.
     let graph = format!(
         "- key: only\n  title: Limited\n  description: |\n    {first}\n    @on-attempt 2 @write half.txt half\n    \
          {second}\n    @run cat half.txt\n    @write only.txt only\n    @done\n"
@@ -316,7 +316,7 @@ async fn a_session_that_does_not_get_past_the_door_leaves_no_empty_branch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_that_hang_at_their_start_do_not_keep_a_healthy_one_waiting() {
+async fn agents_that_hang_at_their_start_do_not_delay_a_healthy_one() {
     let mut world = World::calm().await.unwrap();
     let agents: String = (0..6)
         .map(|n| format!("[agents.hangs{n}]\ncommand = \"sleep 600\"\nstart_seconds = 3\n"))
@@ -339,7 +339,7 @@ async fn agents_that_hang_at_their_start_do_not_keep_a_healthy_one_waiting() {
     scene
         .until("select true from tasks where feature_id = $1 and state = 'done'")
         .await;
-    // Two starts at a time would have been the ends of all six.
+    // Two starts at a time would have failed all six agents.
     let ended: i64 = sqlx::query_scalar("select count(*) from dispatches where outcome = 'door'")
         .fetch_one(&world.db)
         .await

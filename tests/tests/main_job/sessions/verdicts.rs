@@ -1,10 +1,12 @@
-//! A verdict is about a patch: it holds on a head that moved while that stays the same, and is asked for again where not.
+//! A verdict is about a patch: it stays valid on a moved head while the patch is the same; otherwise a new
+//! verdict is needed.
 
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 use crate::scene::Scene;
 
-/// `left` lands while `right` works on the same file; both are verified. Gates: when `left` may end, and `right`.
+/// `left` lands while `right` works on the same file; both are verified. The gates let `left` and `right`
+/// end.
 fn beside(name: &str, gates: &[std::path::PathBuf; 2], line: u32, more: &str) -> String {
     format!(
         r"
@@ -54,7 +56,7 @@ async fn pass<'a>(world: &'a World, name: &str, line: u32, more: &str) -> Scene<
     scene
 }
 
-/// What dispatches of the last task came to, oldest first: kind, outcome, and where it began.
+/// Dispatches of the last task, oldest first: kind, outcome, start commit and commit.
 async fn dispatches(scene: &Scene<'_>) -> Vec<(String, String, Option<String>, Option<String>)> {
     sqlx::query_as(
         "select kind::text, outcome::text, start_commit, commit
@@ -104,10 +106,10 @@ async fn a_verdict_holds_as_long_as_the_patch_is_the_same() {
     assert!(rebased.is_some() && first != rebased);
     assert_eq!(
         &all[3].2, rebased,
-        "it was not judged as it is on the branch's head"
+        "the verifier must judge the patch on the branch's head"
     );
 
-    // What is refused within the turn is tried again on top of both, and the turn is free.
+    // A patch that is refused within its turn is tried again on top of both, and the turn is free.
     worse.completes().await;
     let all = dispatches(&worse).await;
     let tried = [
@@ -133,9 +135,9 @@ async fn a_verdict_holds_as_long_as_the_patch_is_the_same() {
     world.stop().await;
 }
 
-/// Whoever judges within the turn dies: the turn stays with the task, and another verifier gets it.
+/// The verifier within a turn dies: the turn stays with the task, and another verifier judges it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_outlives_who_judges_within_it() {
+async fn a_turn_survives_the_death_of_its_verifier() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let options = |name: &str| WorkerOptions::named(name).slots(3).pool("dies");
@@ -146,7 +148,7 @@ async fn a_turn_outlives_who_judges_within_it() {
         judging.display()
     );
     let scene = pass(&world, "dies", 4, &wait).await;
-    until("somebody who judges", async || judging.exists()).await;
+    until("a verifier at work", async || judging.exists()).await;
     first.kill();
     std::fs::write(format!("{}.on", judging.display()), "").unwrap();
     let _second = world.worker(&options("w2")).unwrap();
