@@ -152,8 +152,16 @@ const OFFERS: &[Offer] = &[
         effect: Effect::Adds,
         words: &["submit", "feature"],
         arguments: &[
-            needs("name", Place::Word, "Name of the feature: a-z, 0-9, `.`, `_`, `-`"),
-            takes("description", Place::Flag("description"), "Description of the feature"),
+            needs(
+                "name",
+                Place::Word,
+                "Name of the feature: a-z, 0-9, `.`, `_`, `-`",
+            ),
+            takes(
+                "description",
+                Place::Flag("description"),
+                "Description of the feature",
+            ),
             takes(
                 "tasks",
                 Place::Input("tasks"),

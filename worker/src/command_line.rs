@@ -2,11 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use clap_complete::{CompleteEnv, Shell};
-use ralph_shared::agents::requires::DRAINED_STATUS;
-use ralph_shared::command_line::{registration, without_empty_variables};
-use ralph_shared::logging::{self, LogFormat};
 use crate::chat::{self, ChatArgs};
 use crate::color::Paint;
 use crate::config::{Config, RunArgs};
@@ -18,6 +13,11 @@ use crate::sandbox::Sandbox;
 use crate::session;
 use crate::signals;
 use crate::workspace::free_dir;
+use clap::{Parser, Subcommand};
+use clap_complete::{CompleteEnv, Shell};
+use ralph_shared::agents::requires::DRAINED_STATUS;
+use ralph_shared::command_line::{registration, without_empty_variables};
+use ralph_shared::logging::{self, LogFormat};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

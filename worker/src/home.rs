@@ -147,7 +147,10 @@ impl Home {
     pub fn note_drain(&self) {
         let running = noted_live(&self.dir).join("\n");
         if let Err(error) = at_length(|| write_atomically(&self.drain_note(), running.as_bytes())) {
-            tracing::warn!(error = format!("{error:#}"), "can't record the sessions that the drain ends");
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "can't record the sessions that the drain ends"
+            );
         }
     }
 

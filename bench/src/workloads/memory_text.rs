@@ -1,4 +1,3 @@
-
 /// Random words with the frequencies of real text: few are frequent, most are rare. The same on every
 /// machine.
 pub(super) struct Text(pub(super) u64);

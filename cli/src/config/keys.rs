@@ -133,11 +133,7 @@ const OF_A_PROGRAM: &[Key] = &[
     words("none")
         .var("RALPH_READ_TOKEN_FILE")
         .flag("read-token-file")
-        .key(
-            "read_token_file",
-            Coordinator,
-            "File with a read-only token",
-        ),
+        .key("read_token_file", Coordinator, "File with a read-only token"),
     words("nowhere")
         .var("RALPH_HEALTH_LISTEN")
         .flag("health-listen")
@@ -197,9 +193,11 @@ const OF_A_PROGRAM: &[Key] = &[
         Coordinator,
         "Milliseconds between heartbeats of a worker",
     ),
-    toml("20000")
-        .var("RALPH_LEASE_MS")
-        .key("lease_ms", Coordinator, "Milliseconds that a lease lasts without a heartbeat"),
+    toml("20000").var("RALPH_LEASE_MS").key(
+        "lease_ms",
+        Coordinator,
+        "Milliseconds that a lease lasts without a heartbeat",
+    ),
     toml("600000").var("RALPH_DARK_LIMIT_MS").key(
         "dark_limit_ms",
         Coordinator,

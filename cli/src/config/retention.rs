@@ -31,10 +31,18 @@ impl Retention {
     pub fn checked(&self) -> anyhow::Result<RetentionDays> {
         let mut retention = RetentionDays::default();
         for (name, given, days) in [
-            ("transcripts_days", self.transcripts_days, &mut retention.transcripts),
+            (
+                "transcripts_days",
+                self.transcripts_days,
+                &mut retention.transcripts,
+            ),
             ("prompts_days", self.prompts_days, &mut retention.prompts),
             ("uses_days", self.uses_days, &mut retention.uses),
-            ("bad_reports_days", self.bad_reports_days, &mut retention.bad_reports),
+            (
+                "bad_reports_days",
+                self.bad_reports_days,
+                &mut retention.bad_reports,
+            ),
         ] {
             let Some(given) = given else { continue };
             anyhow::ensure!(

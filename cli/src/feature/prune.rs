@@ -62,7 +62,10 @@ fn page(feature: &str, pruning: &Pruning, dry_run: bool) -> String {
     }
     let count = pruning.going.len();
     let last = match (count, dry_run) {
-        (0, _) => format!("no ref of an attempt of {feature} can be removed: {}\n", why_none(pruning)),
+        (0, _) => format!(
+            "no ref of an attempt of {feature} can be removed: {}\n",
+            why_none(pruning)
+        ),
         (_, true) => format!("{count} would be removed; nothing was done\n"),
         (_, false) => format!(
             "{} removed by the next worker of its pools; `feature prune {feature} --dry-run` shows the rest\n",
@@ -71,9 +74,7 @@ fn page(feature: &str, pruning: &Pruning, dry_run: bool) -> String {
     };
     text.push_str(&last);
     if let Some(error) = &pruning.error {
-        text.push_str(&format!(
-            "the last try failed and will be repeated: {error}\n"
-        ));
+        text.push_str(&format!("the last try failed and will be repeated: {error}\n"));
     }
     text
 }

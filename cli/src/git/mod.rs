@@ -123,7 +123,8 @@ pub async fn within_repository() -> anyhow::Result<()> {
     match git(None, &["rev-parse", "--git-dir"]).await {
         Ok(_) => Ok(()),
         Err(_) => Err(Usage(
-            "the current folder is in no git repository; run this in a clone of the feature's repository".into(),
+            "the current folder is in no git repository; run this in a clone of the feature's repository"
+                .into(),
         )
         .into()),
     }

@@ -51,18 +51,13 @@ pub enum DataDirError {
          use the release that made it, or choose another folder with --data",
         path.display()
     )]
-    Layout {
-        path: PathBuf,
-        found: u32,
-    },
+    Layout { path: PathBuf, found: u32 },
     /// The folder holds other files, which should stay accessible to other users.
     #[error(
         "{} is not empty and not a data folder of Ralph; name a new or an empty folder with --data",
         path.display()
     )]
-    NotOurs {
-        path: PathBuf,
-    },
+    NotOurs { path: PathBuf },
     /// Another user owns the folder.
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
@@ -72,27 +67,21 @@ pub enum DataDirError {
          check it and remove it, or close it with `chmod 700` if it is yours",
         path.display()
     )]
-    CameAlong {
-        path: PathBuf,
-    },
+    CameAlong { path: PathBuf },
     /// Files of the folder are tracked in a repository.
     #[error(
         "git tracks {} as a file of the repository, so no `up` made it, and its content would be used and run: check it and remove \
          it out of the repository, or choose another folder with --data",
         path.display()
     )]
-    Tracked {
-        path: PathBuf,
-    },
+    Tracked { path: PathBuf },
     /// Other users can read a file that a running `up` keeps private.
     #[error(
         "{} can be read by other users, so no `up` wrote it; it may have come with the repository: remove it, or name the \
          coordinator with --url and RALPH_TOKEN",
         path.display()
     )]
-    Open {
-        path: PathBuf,
-    },
+    Open { path: PathBuf },
     /// A system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {

@@ -106,7 +106,8 @@ pub struct PruneArgs {
 
 pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
     if args.entries.is_empty() && args.unused_days.is_none() {
-        let which = "which entries? Name their ids, or give `--unused-days DAYS` for entries unused that long";
+        let which =
+            "which entries? Name their ids, or give `--unused-days DAYS` for entries unused that long";
         return Err(Usage(which.to_owned()).into());
     }
     let client = Client::find(globals)?;

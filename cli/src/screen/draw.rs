@@ -264,7 +264,10 @@ mod tests {
                                        "expected_ms": 60_000, "checks": 1, "wasted": 0});
         let train: TrainView = serde_json::from_value(train).unwrap();
         state.take_train("f-2", Some(train.clone()));
-        assert!(!drawn(&mut state).contains("to land"), "the train of another feature is ignored");
+        assert!(
+            !drawn(&mut state).contains("to land"),
+            "the train of another feature is ignored"
+        );
         state.take_train("f-1", Some(train));
         let shown = drawn(&mut state);
         for words in [

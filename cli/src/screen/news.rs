@@ -40,10 +40,7 @@ pub enum News {
         train: Option<TrainView>,
     },
     /// New text of a task's log; empty for a task without one.
-    Log {
-        task: String,
-        text: String,
-    },
+    Log { task: String, text: String },
     Diff {
         task: String,
         /// Output of `git diff`.
@@ -74,10 +71,7 @@ pub async fn changes(client: Client, changed: watch::Sender<()>) {
             anyhow::Ok(())
         };
         if let Err(error) = listen.await {
-            tracing::debug!(
-                error = format!("{error:#}"),
-                "the event stream failed; retrying"
-            );
+            tracing::debug!(error = format!("{error:#}"), "the event stream failed; retrying");
         }
         tokio::time::sleep(AGAIN).await;
     }
@@ -201,10 +195,7 @@ async fn follow(client: &Client, task: &str, sender: &mpsc::Sender<News>) {
             Ok(false) => return,
             // A refusal means that the task is gone, which the overview shows. Any other error is retried.
             Err(error) if ApiError::refuses(&error) => {}
-            Err(error) => tracing::debug!(
-                error = format!("{error:#}"),
-                "the log can't be read; retrying"
-            ),
+            Err(error) => tracing::debug!(error = format!("{error:#}"), "the log can't be read; retrying"),
         }
         tokio::time::sleep(LOG_AGAIN).await;
     }

@@ -60,10 +60,7 @@ pub async fn print(client: &Client, progress: &Progress, format: Format) -> anyh
             if open > 0 {
                 let parallel = usize::try_from(feature.max_parallel).unwrap_or(1);
                 let estimate = estimate::fetch(client, &feature.repo_id, open, parallel.min(open)).await;
-                text.push_str(&format!(
-                    "  remaining: {}\n",
-                    estimate::words(estimate.as_ref())
-                ));
+                text.push_str(&format!("  remaining: {}\n", estimate::words(estimate.as_ref())));
             }
         }
         if let Some(next) = &progress.next {

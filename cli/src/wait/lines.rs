@@ -48,7 +48,8 @@ impl Questions {
             let asks = session.asks.as_ref()?;
             let line = format!("{} {} waits for your answer: {asks}", session.task, session.title);
             let command = format!("ralph task answer {}", session.task);
-            reported.insert((session.id.clone(), asks.clone()))
+            reported
+                .insert((session.id.clone(), asks.clone()))
                 .then(|| format!("  {}\n    {command}", tame(&line).replace('\n', " ")))
         });
         asking.collect()
@@ -189,14 +190,10 @@ mod tests {
                 assert!(line.contains(words), "{new:?}");
             }
         };
-        let none =
-            json!([{"pool": "gpu", "agent": null, "tasks": 1, "why": "no worker serves pool gpu"}]);
+        let none = json!([{"pool": "gpu", "agent": null, "tasks": 1, "why": "no worker serves pool gpu"}]);
         check(
             none.clone(),
-            &[
-                "greeting running",
-                "  1 task waits: no worker serves pool gpu",
-            ],
+            &["greeting running", "  1 task waits: no worker serves pool gpu"],
         );
         check(none.clone(), &[]);
         check(

@@ -44,8 +44,11 @@ pub async fn costs(
     QueryParams(query): QueryParams<CostsQuery>,
 ) -> Result<Json<CostsView>, Problem> {
     let since = query.since.as_deref().map(|text| {
-        OffsetDateTime::parse(text, &Rfc3339)
-            .map_err(|_| Problem::refused(format!("`since` is a time such as 2026-12-01T08:00:00Z, not `{text}`")))
+        OffsetDateTime::parse(text, &Rfc3339).map_err(|_| {
+            Problem::refused(format!(
+                "`since` is a time such as 2026-12-01T08:00:00Z, not `{text}`"
+            ))
+        })
     });
     let since = since.transpose()?;
     let items = store::costs::costs(&mut *app.db().await?, query.by, since).await?;

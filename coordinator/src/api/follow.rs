@@ -63,7 +63,8 @@ pub async fn events(
         .get("last-event-id")
         .and_then(|value| value.to_str().ok())
         .map(|text| {
-            Position::parse(text).ok_or_else(|| Problem::refused("`Last-Event-ID` is not an id of this stream"))
+            Position::parse(text)
+                .ok_or_else(|| Problem::refused("`Last-Event-ID` is not an id of this stream"))
         })
         .transpose()?;
     let start = match resume {

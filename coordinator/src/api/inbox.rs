@@ -59,7 +59,9 @@ pub async fn log(
 ) -> Result<Json<Page<EventView>>, Problem> {
     let since = OffsetDateTime::parse(&query.since, &Rfc3339).map_err(|_| {
         let text = &query.since;
-        Problem::refused(format!("`since` is a time such as 2026-12-01T08:00:00Z, not `{text}`"))
+        Problem::refused(format!(
+            "`since` is a time such as 2026-12-01T08:00:00Z, not `{text}`"
+        ))
     })?;
     let limit = query.limit.unwrap_or(EVENTS);
     if !(1..=MOST_EVENTS).contains(&limit) {

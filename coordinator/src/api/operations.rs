@@ -135,7 +135,11 @@ type OperationResult = Result<(axum::http::StatusCode, Json<BranchOperations>), 
 
 /// Starts a run with the settings of the last one when no run is under way, so that these tasks do not wait.
 /// If other tasks are open, which a person may hold back, the operation waits for the next run.
-async fn start_run(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> OperationResult {
+async fn start_run(
+    app: &App,
+    feature: FeatureId,
+    (operated, signals): (Operated, Signals),
+) -> OperationResult {
     let tasks: Vec<TaskId> = match operated {
         Operated::Accepted(tasks) => tasks,
         Operated::NotFound => return Err(Problem::deleted("feature or the task")),

@@ -51,8 +51,7 @@ pub async fn set(
     let set = store::feature::schedule::list(&mut conn, Some(feature))
         .await?
         .pop();
-    set.map(Json)
-        .ok_or_else(|| Problem::deleted("feature"))
+    set.map(Json).ok_or_else(|| Problem::deleted("feature"))
 }
 
 fn checked(body: SetSchedule) -> Result<NewSchedule, Problem> {

@@ -107,7 +107,10 @@ pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()
         settings.hold_out = share;
     }
     settings.bounds = bounds(memory)?;
-    let embedder = memory.embeddings.as_ref().map(|table| Embedder::new(endpoint(table)?));
+    let embedder = memory
+        .embeddings
+        .as_ref()
+        .map(|table| Embedder::new(endpoint(table)?));
     settings.embedder = embedder.transpose()?;
     if memory.templates.is_some() || options != PromptOptions::default() {
         let templates = Templates::load(memory.templates.as_deref(), options)

@@ -187,7 +187,8 @@ fn private_folder(path: &Path, user: Option<&RunAs>) -> Result<(), ServerError> 
         let error = io::Error::other("it already exists and belongs to somebody else; remove it");
         return Err(ServerError::io("use", path)(error));
     }
-    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(ServerError::io("restrict access to", path))?;
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+        .map_err(ServerError::io("restrict access to", path))?;
     give(path, user)
 }
 

@@ -70,7 +70,11 @@ fn version_of(program: &Path, marker: &str) -> Result<Vec<u32>, String> {
         .unwrap_or_default();
     if numbers.is_empty() {
         let printed_line = String::from_utf8_lossy(&output.stderr);
-        let printed_line = printed_line.lines().next().or(text.lines().next()).unwrap_or("nothing");
+        let printed_line = printed_line
+            .lines()
+            .next()
+            .or(text.lines().next())
+            .unwrap_or("nothing");
         return Err(format!("it printed no version, but: {printed_line}"));
     }
     Ok(numbers)

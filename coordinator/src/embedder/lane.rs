@@ -57,7 +57,11 @@ mod tests {
             [closed_for(None), closed_for(None), closed_for(Some(20))],
             [2, 4, 20]
         );
-        assert_eq!(closed_for(Some(100_000)), 300, "no answer can pause it for longer");
+        assert_eq!(
+            closed_for(Some(100_000)),
+            300,
+            "no answer can pause it for longer"
+        );
         assert_eq!([0; 60].map(|_| closed_for(None)).last(), Some(&300));
         assert!(lane.answered());
         assert!(lane.is_open(now) && !lane.answered());

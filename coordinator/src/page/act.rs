@@ -88,16 +88,21 @@ pub async fn act(
 }
 
 /// Adds the last change of the task to a refusal: another person may have decided while the form was open.
-async fn with_last_change(site: &Site, visitor: &Visitor, of: &str, mut problem: Box<ProblemBody>) -> Trouble {
+async fn with_last_change(
+    site: &Site,
+    visitor: &Visitor,
+    of: &str,
+    mut problem: Box<ProblemBody>,
+) -> Trouble {
     let path = format!("/tasks/{}/log", encoded(of));
     if let Ok(log) = site.read::<Page<LogEntry>>(visitor, &path).await
         && let Some(last) = log.items.last()
     {
         let how_long = relative(OffsetDateTime::now_utc() - last.at).unwrap_or_default();
         let (what, by) = (line(&last.what), line(&last.actor));
-        problem
-            .errors
-            .push(format!("The last change of the task: {what}, by {by}, {how_long}"));
+        problem.errors.push(format!(
+            "The last change of the task: {what}, by {by}, {how_long}"
+        ));
     }
     Trouble::Problem(StatusCode::CONFLICT, problem)
 }
@@ -158,7 +163,9 @@ fn request(kind: &str, verb: &str, form: &FormFields) -> Result<ActionRequest, T
 fn submitted(form: &FormFields) -> Result<ActionRequest, Trouble> {
     let description = form.get("description").replace("\r\n", "\n");
     let Some(first) = description.lines().next() else {
-        return Err(Trouble::incomplete("describe in a sentence what the feature should do"));
+        return Err(Trouble::incomplete(
+            "describe in a sentence what the feature should do",
+        ));
     };
     let name = match form.get("name") {
         "" => names::for_task(first, FeatureId::new()),

@@ -17,7 +17,10 @@ const CONFIRMATIONS: [(&str, &str); 16] = [
     ("pause", "The feature is paused"),
     ("stop", "The run is stopped"),
     ("review", "A review has started"),
-    ("merge", "The feature will be merged as soon as a worker has a slot"),
+    (
+        "merge",
+        "The feature will be merged as soon as a worker has a slot",
+    ),
 ];
 
 /// Other confirmations.

@@ -276,4 +276,3 @@ fn title(entry: &MemoryView) -> String {
         title => line(title),
     }
 }
-

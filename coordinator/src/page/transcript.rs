@@ -120,8 +120,8 @@ impl Calls {
             if new.is_some() {
                 known.clone_from(new);
             }
-            }
-            Some(call.clone())
+        }
+        Some(call.clone())
     }
 }
 

@@ -85,10 +85,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         }
         let dropped = tracer.dropped();
         if dropped > 0 {
-            tracing::warn!(
-                dropped,
-                "too many traces wait; the oldest are dropped"
-            );
+            tracing::warn!(dropped, "too many traces wait; the oldest are dropped");
         }
     }
     let last = deliver(deps, tracer, &mut held, AT_THE_END);

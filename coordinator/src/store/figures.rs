@@ -140,7 +140,7 @@ pub struct Trains {
     pub checks: i64,
     pub wasted: i64,
     pub landings: i64,
-     /// Total time of the landings, each from passed to landed. Seconds.
+    /// Total time of the landings, each from passed to landed. Seconds.
     pub landing_s: f64,
 }
 

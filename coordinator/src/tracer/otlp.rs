@@ -48,9 +48,7 @@ impl Exporter {
         if !ENDPOINT_VARIABLES.iter().any(is_set) {
             builder = builder.with_endpoint(format!("{}/{PATH}", endpoint.trim_end_matches('/')));
         }
-        let mut exporter = builder
-            .build()
-            .context("failed to set up the OTLP exporter")?;
+        let mut exporter = builder.build().context("failed to set up the OTLP exporter")?;
         let named = is_set(&"OTEL_SERVICE_NAME")
             || std::env::var("OTEL_RESOURCE_ATTRIBUTES")
                 .is_ok_and(|attributes| attributes.contains("service.name="));

@@ -207,7 +207,11 @@ mod tests {
         for n in 1..=11 {
             let next = after(pause, now).unwrap();
             assert_eq!(next.failures, n);
-            assert_eq!(after(Some(next), now), None, "sessions that fail together are one failure");
+            assert_eq!(
+                after(Some(next), now),
+                None,
+                "sessions that fail together are one failure"
+            );
             seconds.push((next.until - now).whole_seconds());
             now = next.until;
             pause = Some(next);

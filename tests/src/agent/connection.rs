@@ -148,8 +148,8 @@ impl Agent {
                 self.stdout.answer(cx, responder, &response)
             }
             Handshake::AuthRequired => {
-                let login =
-                    AuthMethodAgent::new("login", "Log in").description("There is no way to log in".to_owned());
+                let login = AuthMethodAgent::new("login", "Log in")
+                    .description("There is no way to log in".to_owned());
                 responder.respond(response.auth_methods(vec![AuthMethod::Agent(login)]))
             }
             Handshake::Slow(time) => cx.spawn(async move {

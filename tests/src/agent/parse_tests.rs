@@ -148,7 +148,11 @@ fn errors_name_the_line_and_the_reason() {
     refused("@exit one", 1, "N: invalid digit found in string");
     refused("@flood 5G", 1, "BYTES `5G`: invalid digit found in string");
     refused("@hang now", 1, "`now` is more than `@hang` takes");
-    refused("@on-attempt x @hang", 1, "`x` is not an attempt: write 2, 2+ or 2-4");
+    refused(
+        "@on-attempt x @hang",
+        1,
+        "`x` is not an attempt: write 2, 2+ or 2-4",
+    );
     refused("@on-attempt 1", 1, "DIRECTIVE is missing");
     refused("@on-kind task @hang", 1, "KIND: `task` is no session kind");
     refused("@if-prompt-has a @hang", 1, "there is no ` : ` after TEXT");

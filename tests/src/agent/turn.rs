@@ -110,7 +110,9 @@ impl Turn {
             0
         };
         for (at, action) in actions.iter().enumerate().skip(before) {
-            self.session.record_started(at + 1).map_err(Error::into_internal_error)?;
+            self.session
+                .record_started(at + 1)
+                .map_err(Error::into_internal_error)?;
             let flow = tokio::select! {
                 biased;
                 () = self.session.cancelled() => Flow::Stop("cancelled".to_owned()),
@@ -121,7 +123,9 @@ impl Turn {
                 break;
             }
         }
-        self.session.record_started(0).map_err(Error::into_internal_error)?;
+        self.session
+            .record_started(0)
+            .map_err(Error::into_internal_error)?;
         if stop.is_none() {
             self.close(actions.is_empty())?;
         }

@@ -82,7 +82,11 @@ impl Terminal {
 
     pub fn press(&mut self, keys: &str) {
         let typed = self.keys.write_all(keys.as_bytes());
-        assert!(typed.is_ok(), "the terminal does not accept `{keys:?}`: {}", self.shown);
+        assert!(
+            typed.is_ok(),
+            "the terminal does not accept `{keys:?}`: {}",
+            self.shown
+        );
     }
 
     pub fn shown(&self) -> &str {

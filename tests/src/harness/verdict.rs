@@ -227,7 +227,10 @@ impl World {
             if remaining.is_empty() {
                 return Ok(());
             }
-            ensure!(tokio::time::Instant::now() < until, "still running: {remaining:?}");
+            ensure!(
+                tokio::time::Instant::now() < until,
+                "still running: {remaining:?}"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -44,7 +44,10 @@ async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
     ] {
         let stderr = output(&stage, line).await.stderr;
         let stderr = String::from_utf8_lossy(&stderr);
-        assert!(stderr.contains("no worker has an agent `nobody`"), "{line}: {stderr}");
+        assert!(
+            stderr.contains("no worker has an agent `nobody`"),
+            "{line}: {stderr}"
+        );
     }
     let status = wait_for_output(&stage, "status", "1 task waits: on every worker of pool default").await;
     for words in [

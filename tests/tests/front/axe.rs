@@ -37,9 +37,7 @@ async fn program() -> Option<&'static str> {
                 .output()
                 .await;
             if !npm.is_ok_and(|npm| npm.status.success()) {
-                eprintln!(
-                    "skipped axe-core: npm is missing here, or cannot reach its registry"
-                );
+                eprintln!("skipped axe-core: npm is missing here, or cannot reach its registry");
                 return None;
             }
         }

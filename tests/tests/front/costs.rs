@@ -19,7 +19,8 @@ async fn costs_and_their_limits_are_shown() {
         assert!(table.contains(words), "{table}");
     }
     assert!(!table.contains("0.00 "), "{table}");
-    let shown: Value = serde_json::from_str(&stdout_of(&stage, "cost --by kind --output json").await).unwrap();
+    let shown: Value =
+        serde_json::from_str(&stdout_of(&stage, "cost --by kind --output json").await).unwrap();
     assert_eq!(
         (&shown["items"][0]["key"], &shown["total"]["sessions"]),
         (&json!("work"), &json!(3)),

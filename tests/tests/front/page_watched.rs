@@ -250,7 +250,11 @@ impl Walk {
         browser.click("nav.parts a[href$='/landed']").await;
         browser.click("li.landed details summary").await;
         browser.shows("Changes").await;
-        for (key, words) in [("w", "Slots"), ("m", "Landed with memory"), ("s", "effective settings")] {
+        for (key, words) in [
+            ("w", "Slots"),
+            ("m", "Landed with memory"),
+            ("s", "effective settings"),
+        ] {
             browser.press(&format!("g{key}")).await;
             browser.shows(words).await;
             axe::finds_nothing_serious(browser, words).await;

@@ -89,10 +89,10 @@ impl Stage {
         let (_, page) = self.api.get("/features/f/tasks").await;
         let tasks = page["items"].as_array().unwrap().iter();
         let of = |task: &Value| {
-        (
-            task["title"].as_str().unwrap().to_owned(),
-            task["attempt"].as_u64().unwrap(),
-        )
+            (
+                task["title"].as_str().unwrap().to_owned(),
+                task["attempt"].as_u64().unwrap(),
+            )
         };
         let mut titles: Vec<_> = tasks.map(of).collect();
         titles.sort();

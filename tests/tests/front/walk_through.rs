@@ -82,7 +82,9 @@ fn placeholders_match_any_text_or_any_lines() {
     };
     assert!(matches("a\n…\nz", "a\nz") && matches("a\n…\nz", "a\nb\nc\nz"));
     assert!(matches("run-… is…over", "run-1 is all over") && matches("…done…", "it is done"));
-    assert!(!matches("a\n…\nz", "a\nb") && !matches("a", "a\nb") && !matches("…x", "y") && !matches("a", "ab"));
+    assert!(
+        !matches("a\n…\nz", "a\nb") && !matches("a", "a\nb") && !matches("…x", "y") && !matches("a", "ab")
+    );
 }
 
 struct Place {

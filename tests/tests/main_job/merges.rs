@@ -30,8 +30,7 @@ async fn submit(world: &World, repository: &Repository, name: &str) -> (FeatureI
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn merges_at_once_do_not_break_the_base_and_keep_a_persons_push()
-{
+async fn merges_at_once_do_not_break_the_base_and_keep_a_persons_push() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let repository = Repository::create(world.dir(), &[("README", "hello\n")]).unwrap();

@@ -81,7 +81,13 @@ fn graph() -> String {
 }
 
 /// Runs one worker again and again. Each run is killed or halted at a random point, until no faults remain.
-async fn worker_lives(world: &World, n: u32, seed: u64, remaining: &AtomicU32, env: &BTreeMap<String, String>) {
+async fn worker_lives(
+    world: &World,
+    n: u32,
+    seed: u64,
+    remaining: &AtomicU32,
+    env: &BTreeMap<String, String>,
+) {
     let mut random = StdRng::seed_from_u64(seed ^ u64::from(n) << 32);
     let points: Vec<&str> = POINTS.iter().chain(DISPATCH_POINTS).copied().collect();
     for life in 0.. {

@@ -280,7 +280,10 @@ async fn refused_spans_are_sent_again_without_a_second_read() {
         "{}",
         world.tell().await
     );
-    until("the first try", async || collector.received.lock().unwrap().refused).await;
+    until("the first try", async || {
+        collector.received.lock().unwrap().refused
+    })
+    .await;
     // A second read would find nothing.
     let deleted = edit::delete_feature(&world.db, feature).await.unwrap();
     assert_eq!(deleted, CommandOutcome::Done(1));

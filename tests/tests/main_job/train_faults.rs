@@ -60,7 +60,13 @@ async fn a_car_whose_gate_hangs_is_ended_and_leaves() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let expected = &["was ended after 3 s"];
-    check_car_leaves(&world, WorkerOptions::named("hangs").slots(4), "sleep 3600", expected).await;
+    check_car_leaves(
+        &world,
+        WorkerOptions::named("hangs").slots(4),
+        "sleep 3600",
+        expected,
+    )
+    .await;
     world.check_processes().await.unwrap();
     world.stop().await;
 }

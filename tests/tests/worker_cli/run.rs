@@ -34,7 +34,10 @@ fn an_unreachable_broker_is_named_without_its_login() {
         stderr.contains(&format!("NATS at 127.0.0.1:{port} can't be reached")),
         "{stderr}"
     );
-    assert!(!stderr.contains("hidden") && !stderr.contains("somebody"), "{stderr}");
+    assert!(
+        !stderr.contains("hidden") && !stderr.contains("somebody"),
+        "{stderr}"
+    );
     kill(Pid::from_raw(worker.id().cast_signed()), Signal::SIGTERM).unwrap();
     assert!(worker.wait().unwrap().success());
 }

@@ -18,11 +18,7 @@ const ACCOUNT_BYTES: usize = 100;
 /// Builds the agent of this name. `flag` is the value of `--agent`.
 pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow::Result<AgentCommand> {
     for key in table.unknown.keys() {
-        tracing::warn!(
-            agent = name,
-            key,
-            "unknown key in the configuration, ignored"
-        );
+        tracing::warn!(agent = name, key, "unknown key in the configuration, ignored");
     }
     let given = [flag, table.preset.as_deref(), table.command.as_deref()];
     let (preset, command) = presets::resolve(name, given).map_err(anyhow::Error::msg)?;

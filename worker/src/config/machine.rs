@@ -69,7 +69,9 @@ impl Machine {
             bail!("a command of `setup` of [workspace] is empty; give each a command to run");
         }
         if let Some(author) = workspace.author.as_deref().filter(|name| !is_author(name)) {
-            bail!("`{author}` can't be `author` of [workspace]: give the author of commits as `Name <address>`");
+            bail!(
+                "`{author}` can't be `author` of [workspace]: give the author of commits as `Name <address>`"
+            );
         }
         let passed = workspace.pass_env.into_iter();
         let passed = passed.filter_map(|name| std::env::var(&name).ok().map(|value| (name, value)));
@@ -133,9 +135,7 @@ fn agents(
     let mut agents = BTreeMap::new();
     for (name, table) in tables {
         if name == DEFAULT_AGENT {
-            bail!(
-                "[agents.{DEFAULT_AGENT}] is not read: write the default agent as [agent]"
-            );
+            bail!("[agents.{DEFAULT_AGENT}] is not read: write the default agent as [agent]");
         }
         agents.insert(name.clone(), agent(&name, None, table)?);
     }

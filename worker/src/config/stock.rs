@@ -195,7 +195,9 @@ mod tests {
             error("caches.a = { path = \"../x\", key = [\"k\"] }")
                 .contains("../x of cache `a` is not inside a checkout")
         );
-        assert!(error("caches.a = { path = \".git/x\", key = [\"k\"] }").contains("is not inside a checkout"));
+        assert!(
+            error("caches.a = { path = \".git/x\", key = [\"k\"] }").contains("is not inside a checkout")
+        );
         assert!(error("caches.\"a b\" = { path = \"x\", key = [\"k\"] }").contains("can't name a cache"));
         assert!(disk_budget_bytes(&table("disk_budget_mb = 0")).is_err());
         assert_eq!(

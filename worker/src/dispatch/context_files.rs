@@ -13,7 +13,11 @@ use crate::coordinator::BrokerConnection;
 
 /// Fetches the texts and writes them below `tree`. The repository may contain links there, so nothing outside
 /// the folder is written.
-pub async fn fetch_and_write(link: &BrokerConnection, texts: &BTreeMap<String, Text>, tree: &Path) -> anyhow::Result<()> {
+pub async fn fetch_and_write(
+    link: &BrokerConnection,
+    texts: &BTreeMap<String, Text>,
+    tree: &Path,
+) -> anyhow::Result<()> {
     let mut whole = Vec::new();
     for (name, text) in texts {
         ensure!(is_name(name), "`{name}` can't name a file of a session's context");

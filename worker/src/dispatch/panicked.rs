@@ -42,7 +42,10 @@ pub(in crate::dispatch) async fn report_panicked(
 
 /// The end of the dispatch, with its session's output and usage if the session had ended.
 fn finished(instance: &Instance, assignment: &Assignment, message: String) -> Finished {
-    let output = instance.outputs.of(assignment.dispatch).map(|output| output.finished);
+    let output = instance
+        .outputs
+        .of(assignment.dispatch)
+        .map(|output| output.finished);
     match (&assignment.work, output) {
         (Work::Session(_), Some(Finished::Session(mut session))) => {
             session.ended = Ended::Workspace { message, away: false };

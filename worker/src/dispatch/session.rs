@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::retry_budget::RetryBudget;
 use super::transcript::publish;
 use super::{
-    commit_message, context_files, folder, push_work, outgoing, people, report, request_check, toolbox,
+    commit_message, context_files, folder, outgoing, people, push_work, report, request_check, toolbox,
     unstarted, with_snapshot,
 };
 use crate::config::DEFAULT_AGENT;
@@ -75,7 +75,8 @@ impl Session<'_> {
         let prompt = self.renewed_prompt(&workspace, prompt).await;
         let (instance, dispatch) = (self.instance, self.assignment.dispatch);
         // Without these files the prompt still contains the most important part.
-        if let Err(error) = context_files::fetch_and_write(&instance.broker, &self.order.context, workspace.path()).await
+        if let Err(error) =
+            context_files::fetch_and_write(&instance.broker, &self.order.context, workspace.path()).await
         {
             tracing::warn!(%dispatch, error = format!("{error:#}"), "a session lacks long texts");
         }

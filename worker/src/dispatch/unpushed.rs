@@ -52,7 +52,8 @@ pub fn report_over(
     let reported = instance.spool.dispatches();
     for assignment in left {
         let dispatch = assignment.dispatch;
-        let is_covered = reported.contains(&dispatch) || held.iter().any(|(held, _)| held.dispatch == dispatch);
+        let is_covered =
+            reported.contains(&dispatch) || held.iter().any(|(held, _)| held.dispatch == dispatch);
         let Work::Session(order) = &assignment.work else {
             continue;
         };

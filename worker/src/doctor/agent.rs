@@ -61,7 +61,11 @@ fn preset_note(agent: &AgentCommand) -> Option<String> {
     agent.preset?.note.map(str::to_owned)
 }
 
-async fn greet_agent(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Option<EndReason>>) -> Greeting {
+async fn greet_agent(
+    agent: &AgentCommand,
+    sandbox: &Sandbox,
+    end: watch::Receiver<Option<EndReason>>,
+) -> Greeting {
     let failed = |error: std::io::Error| Greeting {
         trouble: Some(Ended::Workspace {
             message: format!("failed to make a folder for it: {error}"),

@@ -96,7 +96,11 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
         Ok(Effective::Landlock) => Support { abi }.gaps(means.own_root),
         Ok(Effective::Bubblewrap | Effective::Open) | Err(_) => Vec::new(),
     };
-    gaps.extend(effective.iter().flat_map(|effective| network.gaps(*effective, abi)));
+    gaps.extend(
+        effective
+            .iter()
+            .flat_map(|effective| network.gaps(*effective, abi)),
+    );
     details.extend(gaps.into_iter().map(|gap| format!("not enforced: {gap}")));
     let is_confined = matches!(effective, Ok(Effective::Landlock | Effective::Bubblewrap));
     let missing = [

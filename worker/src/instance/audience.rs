@@ -88,7 +88,12 @@ impl Audience {
 
     /// Delivered messages that no coordinator has acknowledged.
     pub fn delivered(&self) -> Vec<Uuid> {
-        self.lock().delivered.iter().take(MOST_DELIVERED).copied().collect()
+        self.lock()
+            .delivered
+            .iter()
+            .take(MOST_DELIVERED)
+            .copied()
+            .collect()
     }
 
     /// Removes messages that a coordinator acknowledged.

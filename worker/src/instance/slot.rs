@@ -103,7 +103,9 @@ impl Slot {
                 retry_after_ms,
             } => {
                 tracing::debug!(reason, "not now");
-                instance.rest(Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
+                instance
+                    .rest(Duration::from_millis(retry_after_ms.clamp(50, 60_000)))
+                    .await;
             }
             ClaimAnswer::SayHello => {
                 instance.heartbeat_now.notify_one();

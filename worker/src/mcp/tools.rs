@@ -64,9 +64,7 @@ impl ToolName {
                 "Save something for later sessions: a fact that stays true (knowledge), a lesson for such tasks (learning), or a note \
                  for this feature. It counts once your task is done."
             }
-            Self::TaskContext => {
-                "Read your assignment again: your task with your complete prompt."
-            }
+            Self::TaskContext => "Read your assignment again: your task with your complete prompt.",
             Self::TaskCreate => {
                 "Create tasks: in a work session they replace your task, which is too large; in a build session they are the \
                  result; in a review they are the required changes. The whole graph is checked now. Calling it again replaces it."
@@ -86,10 +84,7 @@ impl ToolName {
         let texts =
             |what: &str| json!({ "type": "array", "items": { "type": "string" }, "description": what });
         let (properties, required): (Value, &[&str]) = match self {
-            Self::MemorySearch => (
-                json!({ "query": text("Words of your question") }),
-                &["query"],
-            ),
+            Self::MemorySearch => (json!({ "query": text("Words of your question") }), &["query"]),
             Self::MemoryAdd => (
                 json!({
                     "kind": { "type": "string", "enum": KINDS, "description": "Kind of the entry" },
@@ -370,10 +365,7 @@ impl Toolbox {
 
     fn context(&self, context: Context) -> Result<String, String> {
         if context.task.as_deref().is_some_and(|task| task != self.task) {
-            return Err(format!(
-                "this session may read its own task alone: {}",
-                self.task
-            ));
+            return Err(format!("this session may read its own task alone: {}", self.task));
         }
         Ok(self.prompt.clone())
     }

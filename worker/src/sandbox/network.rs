@@ -268,7 +268,14 @@ mod tests {
     #[tokio::test]
     async fn proxy_variables_hold_a_numeric_address() {
         let variables = network("http://u:p@localhost:3128").variables().await.unwrap();
-        let of = |name| variables.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
+        let of = |name| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .unwrap()
+                .1
+                .as_str()
+        };
         assert!(
             ["http://u:p@127.0.0.1:3128", "http://u:p@[::1]:3128"].contains(&of("HTTPS_PROXY")),
             "{variables:?}"

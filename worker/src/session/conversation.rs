@@ -432,7 +432,8 @@ impl<'a> Conversation<'a> {
             }
             Line::TooLong { bytes } => {
                 let size = format!("{bytes} bytes");
-                self.record.note_oddity("a line that is too long to be read", &size);
+                self.record
+                    .note_oddity("a line that is too long to be read", &size);
             }
             Line::OverBudget => {}
             Line::End => {
@@ -481,7 +482,9 @@ impl<'a> Conversation<'a> {
                 return Some(answer);
             }
             Incoming::Response { .. } => self.record.note_oddity("an answer that nobody waits for", line),
-            Incoming::Heavy => self.record.note_oddity("a message of more values than are read", line),
+            Incoming::Heavy => self
+                .record
+                .note_oddity("a message of more values than are read", line),
             Incoming::Junk if peer::shows_nothing(line) => {}
             Incoming::Junk => self.record.unread(line),
         }

@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use super::check::Check;
-use super::conversation::{Conversation, AgentLink};
+use super::conversation::{AgentLink, Conversation};
 use super::people::now;
 use super::protocol_log::ProtocolLog;
 use super::resume::{self, Spent};
@@ -80,7 +80,12 @@ pub async fn converse(
     session_end(record, None, ended, stderr_tail)
 }
 
-fn session_end(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr_tail: String) -> SessionEnd {
+fn session_end(
+    mut record: Record,
+    left: Option<&ToolSigils>,
+    ended: Ended,
+    stderr_tail: String,
+) -> SessionEnd {
     record.settle();
     let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
@@ -113,7 +118,8 @@ fn retry_after(ended: &Ended, record: &Record, stderr_tail: &str) -> Option<Dura
     };
     let now = Zoned::now();
     let texts = [message.as_str(), record.last_message(), stderr_tail];
-    texts.into_iter()
+    texts
+        .into_iter()
         .filter(|_| door.concerns() == Concerns::Account)
         .find_map(|text| retry_after::of(text, &now))
 }
@@ -273,7 +279,11 @@ async fn process(
         Aim::Chat(person) => requests.with_operator(person.questions.clone()),
         Aim::Work(_) | Aim::Greeting => requests,
     };
-    let link = AgentLink { outbox, requests, probe };
+    let link = AgentLink {
+        outbox,
+        requests,
+        probe,
+    };
     let folders = [&spec.cwd, &spec.home, &spec.tmp].map(PathBuf::clone);
     let disk = disk::watch(folders, spec.sandbox.resources.disk_reserve_bytes);
     let mut conversation =

@@ -90,7 +90,11 @@ pub(super) async fn run_steps(
     context.make_home(&tools)?;
     let environment = context.environment(&tools).await?;
     let sweep = Sweep(context.mark());
-    let folders = [context.tree.to_owned(), context.folders.home(), context.folders.tmp()];
+    let folders = [
+        context.tree.to_owned(),
+        context.folders.home(),
+        context.folders.tmp(),
+    ];
     let watcher = disk::watch(folders, context.settings.sandbox.resources.disk_reserve_bytes);
     let steps = steps.iter().cloned().chain(repeat_with(GateStep::default));
     let steps: Vec<(&String, GateStep)> = commands.iter().zip(steps).collect();

@@ -33,17 +33,12 @@ pub enum WorkspaceError {
         holder.path.display(),
         holder.path.display()
     )]
-    DirLeft {
-        path: PathBuf,
-        holder: DirHolder,
-    },
+    DirLeft { path: PathBuf, holder: DirHolder },
     /// The sandbox of commands can't be set up here.
     #[error("{0}")]
     Sandbox(String),
     #[error("{address} has no commits yet: push a first commit to it, then retry")]
-    EmptyRepository {
-        address: String,
-    },
+    EmptyRepository { address: String },
     /// A commit that the work needs is not in the repository.
     #[error(
         "{address} has no commit {commit} ({role}): push it there, or submit again with a base that is there"

@@ -99,7 +99,12 @@ impl Workspace {
         }
     }
 
-    pub(super) fn git(record: &Record, order: &GitOrder, start_point: StartPoint, locked: LockedWorkspace) -> Self {
+    pub(super) fn git(
+        record: &Record,
+        order: &GitOrder,
+        start_point: StartPoint,
+        locked: LockedWorkspace,
+    ) -> Self {
         let repository = Repository {
             git: start_point.git,
             order: order.clone(),

@@ -169,8 +169,7 @@ pub(super) fn feature_ref(order: &GitOrder) -> String {
 
 /// Refuses values that git would take for something else, such as an option.
 pub(super) fn check(order: &GitOrder) -> Result<(), WorkspaceError> {
-    let wrong =
-        |what: &str, value: &str| Err(WorkspaceError::Order(format!("{what} `{value}` is invalid")));
+    let wrong = |what: &str, value: &str| Err(WorkspaceError::Order(format!("{what} `{value}` is invalid")));
     let address = &order.repository.address;
     if address.is_empty() || address.starts_with('-') || address.contains(['\n', '\0']) {
         return wrong("the repository's address", &address::public(address));

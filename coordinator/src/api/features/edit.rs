@@ -66,7 +66,7 @@ pub async fn edit(
     let (db, before) = (&app.deps.db, before.as_deref());
     let edited = || edit::feature(db, feature, &change, before, run, by);
     command_result(&app, store::retry_serialization(edited).await?, "feature").await
-    }
+}
 
 /// The edit, the description that it started from, and the changed run options.
 fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunOptions), Problem> {

@@ -79,4 +79,4 @@ pub async fn store(
         store::retry_serialization(stored).await?
     };
     command_result(&app, result, "feature").await
-    }
+}

@@ -132,7 +132,7 @@ async fn object_in_path(
         Some(id) => Ok(store::changes::object(conn, id).await?),
         None => Ok(None),
     }
-    }
+}
 
 /// The kind of object that the first part of a path after the version names.
 fn kind_in(path: &str) -> &str {

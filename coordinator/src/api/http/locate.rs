@@ -32,7 +32,11 @@ pub struct Scope {
 }
 
 /// Serves a request with its repository recorded.
-pub async fn with_repository(QueryParams(scope): QueryParams<Scope>, request: Request, next: Next) -> Response {
+pub async fn with_repository(
+    QueryParams(scope): QueryParams<Scope>,
+    request: Request,
+    next: Next,
+) -> Response {
     REQUEST_REPOSITORY.scope(scope.repo, next.run(request)).await
 }
 

@@ -149,12 +149,7 @@ impl Problem {
 
     /// 409: features of several repositories have this name, and the request names no repository.
     pub fn ambiguous(detail: impl Into<String>) -> Self {
-        Self::new(
-            StatusCode::CONFLICT,
-            "ambiguous",
-            "The name is ambiguous",
-            detail,
-        )
+        Self::new(StatusCode::CONFLICT, "ambiguous", "The name is ambiguous", detail)
     }
 
     /// 409: not all tasks are done, which the caller may confirm.

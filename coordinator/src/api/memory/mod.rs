@@ -114,9 +114,7 @@ pub async fn show(
 async fn read(app: &App, id: Uuid) -> Result<Json<MemoryView>, Problem> {
     let entries = view::memory_entries(&mut *app.db().await?, &[id]).await?;
     let entry = entries.into_iter().next();
-    entry
-        .map(Json)
-        .ok_or_else(|| Problem::deleted("entry"))
+    entry.map(Json).ok_or_else(|| Problem::deleted("entry"))
 }
 
 /// Searches the memory as a claim does.
@@ -355,7 +353,9 @@ pub async fn prune(
     if let Some(days) = prune.unused_days {
         let repo = prune.repo.unwrap_or_default();
         if !(0.0..=MAX_DAYS).contains(&days) {
-            return Err(Problem::invalid("`unused_days` must be a number of days, 0 to 36500"));
+            return Err(Problem::invalid(
+                "`unused_days` must be a number of days, 0 to 36500",
+            ));
         }
         ids.extend(store::memory::library::unused(&mut *app.db().await?, &repo, days, MAX_PRUNED).await?);
     }
@@ -548,8 +548,8 @@ pub async fn preview(
 ) -> Result<Json<PromptNext>, Problem> {
     let task = crate::api::http::locate::task(&mut *app.db().await?, &id).await?;
     let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
-    let preview =
-        preview.ok_or_else(|| Problem::conflict("the task's feature has no run; `ralph feature run` starts one"))?;
+    let preview = preview
+        .ok_or_else(|| Problem::conflict("the task's feature has no run; `ralph feature run` starts one"))?;
     let ids: Vec<Uuid> = preview.uses.iter().map(|one| one.entry).collect();
     let entries = view::memory_entries(&mut *app.db().await?, &ids).await?;
     let items = preview.uses.iter().map(|one| {

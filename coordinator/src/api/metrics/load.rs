@@ -208,7 +208,11 @@ fn totals(text: &mut Families, totals: &Totals) {
         totals.in_flight_usd,
     );
     text.one("iterations", "Iterations of all runs.", totals.iterations);
-    text.one("iterations_succeeded", "Successful iterations of all runs.", totals.succeeded);
+    text.one(
+        "iterations_succeeded",
+        "Successful iterations of all runs.",
+        totals.succeeded,
+    );
 }
 
 fn landings(text: &mut Families, trains: Trains) {

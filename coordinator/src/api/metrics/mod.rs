@@ -73,11 +73,7 @@ fn embeddings(progress: &Progress, is_failing: bool) -> String {
             "Entries that wait for a vector, up to 10,000.",
             progress.waiting,
         ),
-        (
-            "refused",
-            "Entries that the model refuses.",
-            progress.refused,
-        ),
+        ("refused", "Entries that the model refuses.", progress.refused),
         (
             "failing",
             "Whether the last call of the model failed; the memory works without it.",

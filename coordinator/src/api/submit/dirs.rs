@@ -12,8 +12,7 @@ use crate::store;
 use crate::store::feature::NewFeature;
 
 /// The refusal of a pool for work in a folder.
-pub(in crate::api) const ELSEWHERE: &str =
-    "work in a folder goes to the workers on its machine; omit `pool`";
+pub(in crate::api) const ELSEWHERE: &str = "work in a folder goes to the workers on its machine; omit `pool`";
 
 /// Sets a feature's folder after checking it.
 pub(in crate::api) fn set_dir(feature: &mut NewFeature, dir: Option<DirRef>) -> Result<(), Problem> {
@@ -48,7 +47,10 @@ pub(in crate::api) fn pool_for(dir: Option<&DirRef>, change: Option<String>) -> 
         (None, change) => checked_pool(change),
         (Some(_), Some(_)) => Err(Problem::refused(ELSEWHERE)),
         (Some(dir), None) if is_dir_pool(&dir.pool) => Ok(dir.pool.clone()),
-        (Some(dir), None) => Err(Problem::invalid(format!("`{}` is not the pool of a machine", dir.pool))),
+        (Some(dir), None) => Err(Problem::invalid(format!(
+            "`{}` is not the pool of a machine",
+            dir.pool
+        ))),
     }
 }
 

@@ -23,8 +23,10 @@ use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::Body;
 use crate::api::submit::checks::{check_merge, check_name, checked_parallel, limits, names_no_pool};
-pub(super) use crate::api::submit::checks::{checked_pool, checked_retries, checked_rounds, invalid_settings};
-use crate::api::submit::dirs::{warn_unserved, pool_of_addition, pool_for, set_dir};
+pub(super) use crate::api::submit::checks::{
+    checked_pool, checked_retries, checked_rounds, invalid_settings,
+};
+use crate::api::submit::dirs::{pool_for, pool_of_addition, set_dir, warn_unserved};
 use crate::api::submit::repository::Repository;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
@@ -539,5 +541,8 @@ fn approved(results: &[String]) -> Result<Vec<SessionKind>, Problem> {
 fn granted(app: &App, options: &RunOptions, tasks: usize) -> Result<RunSettings, Problem> {
     let ceilings = &app.deps.settings.ceilings;
     options.check(ceilings).map_err(invalid_settings)?;
-    Ok(options.settings(tasks).map_err(invalid_settings)?.within(ceilings))
+    Ok(options
+        .settings(tasks)
+        .map_err(invalid_settings)?
+        .within(ceilings))
 }

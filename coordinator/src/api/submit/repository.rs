@@ -74,9 +74,7 @@ async fn base(address: &str, wanted: Option<&str>) -> Result<(String, String), P
     choose_base(&refs, wanted).ok_or_else(|| {
         Problem::refused(match wanted {
             Some(base) => format!("`repo.base_ref`: there is no branch, tag or commit `{base}` in {shown}"),
-            None => format!(
-                "`repo.base_ref`: {shown} has no commit, or no default branch; name a branch"
-            ),
+            None => format!("`repo.base_ref`: {shown} has no commit, or no default branch; name a branch"),
         })
     })
 }

@@ -37,9 +37,7 @@ pub async fn add(
     Body(body): Body<AddDependencies>,
 ) -> Result<Json<Done>, Problem> {
     if body.blockers.is_empty() || body.blockers.len() > MOST {
-        return Err(Problem::refused(format!(
-            "name 1 to {MOST} blockers"
-        )));
+        return Err(Problem::refused(format!("name 1 to {MOST} blockers")));
     }
     change(&app, &id, &body.blockers, Change::Add, caller.by(new)).await
 }

@@ -308,10 +308,10 @@ pub async fn command(
             let result = store::retry_serialization(|| control::say(db, task, by, words)).await?;
             return command_result(&app, result, "task").await;
         }
-        };
-        let result = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
-        command_result(&app, result, "task").await
-        }
+    };
+    let result = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
+    command_result(&app, result, "task").await
+}
 
 /// Refuses a reason that is too long for prompts instead of cutting it.
 pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
@@ -360,22 +360,21 @@ pub async fn answer(
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let result =
-        store::retry_serialization(|| control::answer(db, task, by, body.question, given)).await?;
+    let result = store::retry_serialization(|| control::answer(db, task, by, body.question, given)).await?;
     command_result(&app, result, "task").await
-    }
+}
 
-    /// Emits the signals of a command on `what`, and answers with the first resumed run.
-    pub(super) async fn command_result(
-        app: &App,
-        (outcome, signals): (CommandOutcome, Signals),
-        what: &str,
-    ) -> Result<Json<Done>, Problem> {
-        let run = signals.resumed.first().map(RunId::short);
-        app.deps.bus.emit(signals).await;
-        match outcome {
-            CommandOutcome::Done(count) => Ok(Json(Done { count, run })),
-            CommandOutcome::NotFound => Err(Problem::deleted(what)),
-            CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
-        }
+/// Emits the signals of a command on `what`, and answers with the first resumed run.
+pub(super) async fn command_result(
+    app: &App,
+    (outcome, signals): (CommandOutcome, Signals),
+    what: &str,
+) -> Result<Json<Done>, Problem> {
+    let run = signals.resumed.first().map(RunId::short);
+    app.deps.bus.emit(signals).await;
+    match outcome {
+        CommandOutcome::Done(count) => Ok(Json(Done { count, run })),
+        CommandOutcome::NotFound => Err(Problem::deleted(what)),
+        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
+}

@@ -197,7 +197,10 @@ async fn a_child_gets_the_environment_and_folder_of_its_spec() {
     let output = process.log_tail();
     let root = folder.path().canonicalize().unwrap();
     assert_eq!(output.lines().next().unwrap(), root.to_str().unwrap());
-    assert!(output.contains("ONLY=this") && !output.contains("HOME="), "{output}");
+    assert!(
+        output.contains("ONLY=this") && !output.contains("HOME="),
+        "{output}"
+    );
     assert!(!format!("{spec:?}").contains("this"), "values may be passwords");
 }
 

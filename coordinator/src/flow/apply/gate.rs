@@ -43,7 +43,10 @@ impl Batch {
             because,
         }) = self.operations.get(&task.id).cloned()
         else {
-            return self.needs_person(task, "the commit and the gate to check are no longer known".to_owned());
+            return self.needs_person(
+                task,
+                "the commit and the gate to check are no longer known".to_owned(),
+            );
         };
         let reason = failed.as_ref().map(|(command, output)| {
             gate::fails_on_base(&name, &commit, command, output, because.as_deref())
@@ -168,7 +171,8 @@ impl Batch {
             }
             gate::Failure::Environment(tasks) => {
                 let doubt = gate::same_way(&tasks, command);
-                let reason = format!("{doubt}; the gate is tried on the base again before this failure counts");
+                let reason =
+                    format!("{doubt}; the gate is tried on the base again before this failure counts");
                 self.doubts.push((task.feature, doubt));
                 (again(reason), None)
             }
@@ -195,7 +199,14 @@ impl Batch {
         }
         for (feature, doubt) in std::mem::take(&mut self.doubts) {
             tracing::warn!(%feature, doubt, "the gate is tried on the base again");
-            follow(conn, &mut self.features, feature, GateCause::Doubt(doubt), signals).await?;
+            follow(
+                conn,
+                &mut self.features,
+                feature,
+                GateCause::Doubt(doubt),
+                signals,
+            )
+            .await?;
         }
         Ok(())
     }

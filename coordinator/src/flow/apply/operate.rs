@@ -316,7 +316,8 @@ impl Batch {
     /// Makes dependents of a task that is no longer done wait again, except those that have started.
     async fn block_dependents_again(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
         for begun in store::git::operation::let_go(conn, id).await? {
-            let why = format!("the landing of {id} was reverted; this task has started and continues without it");
+            let why =
+                format!("the landing of {id} was reverted; this task has started and continues without it");
             store::task::log(conn, begun, BY_REVERT, "edit", Some(&why)).await?;
         }
         let dependents = store::task::dependencies::dependents_of(conn, &[id.0]).await?;

@@ -101,12 +101,7 @@ async fn without_memory(
     };
     let dispatch = one.report.dispatch;
     tracing::error!(%cause, %dispatch, "memory entries of a report could not be stored; the report itself counts");
-    keep_raw(
-        db,
-        one,
-        &format!("applied without its memory entries: {cause}"),
-    )
-    .await?;
+    keep_raw(db, one, &format!("applied without its memory entries: {cause}")).await?;
     Ok(Some(applied))
 }
 

@@ -101,7 +101,10 @@ impl DispatchContext<'_> {
         } else {
             (Some(facts.memory.of(task, run, dispatch)), None)
         };
-        let memory = prompt_memory.as_ref().map(|prompt_memory| &prompt_memory.memory).filter(|_| settings.memory);
+        let memory = prompt_memory
+            .as_ref()
+            .map(|prompt_memory| &prompt_memory.memory)
+            .filter(|_| settings.memory);
         let rendered = prompt::render(
             &settings.templates,
             &settings.budgets,
@@ -234,7 +237,9 @@ pub(in crate::flow) async fn render_one(
         return Ok(None);
     };
     let (rendered, prompt_memory) = context.render();
-    let uses = prompt_memory.map(|prompt_memory| prompt_memory.uses(&rendered)).unwrap_or_default();
+    let uses = prompt_memory
+        .map(|prompt_memory| prompt_memory.uses(&rendered))
+        .unwrap_or_default();
     Ok(Some((rendered, uses)))
 }
 

@@ -64,10 +64,7 @@ pub(in crate::flow) async fn take(
     let (free, repeated) = sort_claims(asking, &waiting, &mut answers);
     let mut opened = Vec::new();
     let free = serve_repeated(tx, claims, free, &mut answers, &mut opened).await?;
-    let ClaimMatches {
-        matched,
-        unmet,
-    } = match_claims(tx, settings, asking, free, &accounts, levels).await?;
+    let ClaimMatches { matched, unmet } = match_claims(tx, settings, asking, free, &accounts, levels).await?;
     opened.extend(open(tx, settings, claims, &matched).await?);
     for (index, first) in repeated {
         answers[index] = answers[first].clone();

@@ -125,9 +125,7 @@ async fn step(
         _ => (texts.proposed_graph, "graph"),
     };
     let Some(text) = text else {
-        let why = format!(
-            "no session of {id} wrote a {result} to approve; `task retry {id}` tries again"
-        );
+        let why = format!("no session of {id} wrote a {result} to approve; `task retry {id}` tries again");
         return Ok((CommandOutcome::Refused(why), signals));
     };
     if task.role == SessionKind::Build {

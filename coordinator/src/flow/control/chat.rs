@@ -117,7 +117,9 @@ pub async fn say(
     // Sessions that judge work get no messages from people.
     let hears = |one: &Dispatch| SigilName::Question.is_allowed_for(one.kind);
     let Some(session) = live.filter(|one| one.state == DispatchState::Live && hears(one)) else {
-        let why = format!("no session of {id} runs; `task feedback {id} --reason TEXT` leaves a message for the next one");
+        let why = format!(
+            "no session of {id} runs; `task feedback {id} --reason TEXT` leaves a message for the next one"
+        );
         return Ok((CommandOutcome::Refused(why), signals));
     };
     store::question::say(&mut tx, session.id, None, by.actor, words).await?;

@@ -156,7 +156,11 @@ impl Execution<'_> {
         {
             return Ok(Some(why));
         }
-        if again { void_revert_refusal(tx, task).await } else { Ok(None) }
+        if again {
+            void_revert_refusal(tx, task).await
+        } else {
+            Ok(None)
+        }
     }
 
     async fn retry_below(

@@ -80,7 +80,9 @@ pub async fn task(
 }
 
 fn changed_meanwhile(text: &str) -> String {
-    format!("the {text} was changed by somebody else meanwhile, so nothing was stored: read it again, and change that")
+    format!(
+        "the {text} was changed by somebody else meanwhile, so nothing was stored: read it again, and change that"
+    )
 }
 
 /// Computes a run's new settings from its present ones, or returns why that is impossible.
@@ -391,7 +393,9 @@ pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<CommandO
             FeatureState::Running | FeatureState::Paused => {
                 format!("`feature cancel {}` first", feature.name)
             }
-            _ => "they are about to end: try again in a moment (`worker list` shows where they are)".to_owned(),
+            _ => {
+                "they are about to end: try again in a moment (`worker list` shows where they are)".to_owned()
+            }
         };
         let why = format!(
             "can't delete the feature `{}` while it is {} with {live} {sessions}; {next}",

@@ -174,7 +174,11 @@ pub async fn merge(
         return Ok((Operated::Refused(why), Signals::default()));
     };
     let progress = store::git::operation::progress(&mut tx, feature).await?;
-    if let Some(why) = held.features.get(&feature).and_then(|locked| merge_refusal(locked, progress)) {
+    if let Some(why) = held
+        .features
+        .get(&feature)
+        .and_then(|locked| merge_refusal(locked, progress))
+    {
         return Ok((Operated::Refused(why), Signals::default()));
     }
     let Progress { open, stuck, total } = progress;

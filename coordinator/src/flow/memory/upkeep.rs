@@ -74,7 +74,10 @@ async fn round(db: &PgPool, releases: bool) -> sqlx::Result<Upkept> {
         step("switch", guarded(worth::switch(db)).await)?;
     }
     let calibrated = if counted == 0 {
-        step("calibrate", guarded(async { calibrate(&mut *db.acquire().await?).await }).await)?
+        step(
+            "calibrate",
+            guarded(async { calibrate(&mut *db.acquire().await?).await }).await,
+        )?
     } else {
         0
     };

@@ -38,7 +38,11 @@ pub(in crate::flow) fn of_changes(changes: &str) -> String {
 
 /// Checks a graph that waits for approval, from an agent or (`by_person`) from a person.
 pub(in crate::flow) fn check(text: &str, by_person: bool) -> Result<(), String> {
-    let limits = if by_person { Limits::file() } else { Limits::agent() };
+    let limits = if by_person {
+        Limits::file()
+    } else {
+        Limits::agent()
+    };
     load(text, &limits).map(|_| ())
 }
 

@@ -30,7 +30,9 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
             // Earlier firings are still announced.
             Err(error) if is_away(&error) && fired > 0 => break,
             Err(error) if is_away(&error) => return Err(error),
-            Err(error) => tracing::error!(%error, schedule = %id, "a schedule can't fire; the others continue"),
+            Err(error) => {
+                tracing::error!(%error, schedule = %id, "a schedule can't fire; the others continue")
+            }
         }
     }
     Ok((fired, signals))

@@ -208,7 +208,11 @@ mod tests {
             .into_iter()
             .collect();
         let settlements = reply(&beat(vec![], vec![id]), &standings).0;
-        assert_eq!(settlements.first().map(|s| s.settlement), settled, "spooled {state:?}");
+        assert_eq!(
+            settlements.first().map(|s| s.settlement),
+            settled,
+            "spooled {state:?}"
+        );
         let ends = reply(&beat(vec![id], vec![]), &standings).1;
         assert_eq!(ends.first().map(|e| e.reason), end, "running {state:?}");
     }

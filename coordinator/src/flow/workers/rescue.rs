@@ -226,7 +226,12 @@ fn never_lands(one: &Expired, task: &mut Task, open: Option<&Integration>) -> Op
         return None;
     }
     let is_last = after_loss(one, task) == NextStep::NeedsReview;
-    is_last.then(|| format!("its work is pushed; {}", retry::without_tries(loss_failure(one), None)))
+    is_last.then(|| {
+        format!(
+            "its work is pushed; {}",
+            retry::without_tries(loss_failure(one), None)
+        )
+    })
 }
 
 /// What follows a loss; counts it.

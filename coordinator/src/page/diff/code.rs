@@ -49,14 +49,7 @@ pub fn coloured(line: &str, file: &str) -> Markup {
             c if c.is_alphabetic() || c == '_' => {
                 let length = run(rest, |c| c.is_alphanumeric() || c == '_');
                 let word = rest[..length].to_lowercase();
-                (
-                    if KEYWORDS.contains(word.as_str()) {
-                        "k"
-                    } else {
-                        ""
-                    },
-                    length,
-                )
+                (if KEYWORDS.contains(word.as_str()) { "k" } else { "" }, length)
             }
             _ => ("", c.len_utf8()),
         };

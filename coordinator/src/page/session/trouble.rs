@@ -84,10 +84,9 @@ impl Trouble {
             "its log has the cause; if the same fails again, report it as a bug",
         )
     }
+}
 
-    }
-
-    impl From<Problem> for Trouble {
+impl From<Problem> for Trouble {
     fn from(problem: Problem) -> Self {
         let (status, body) = problem.into_parts();
         Self::Problem(status, Box::new(body))

@@ -17,7 +17,11 @@ use crate::store::login;
 pub const BACKGROUND: &str = "x-ralph-live";
 
 /// Serves logged-in visitors; leads others to the login and back.
-pub async fn require_login(State(site): State<Site>, mut request: Request, next: Next) -> Result<Response, Trouble> {
+pub async fn require_login(
+    State(site): State<Site>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Trouble> {
     let is_background = request.headers().contains_key(BACKGROUND);
     let then = match request.method() {
         &Method::GET => request

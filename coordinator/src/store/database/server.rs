@@ -37,15 +37,9 @@ pub enum ConnectError {
     Tls(#[from] TlsError),
     /// The server is away, or does not accept connections yet.
     #[error("Postgres at {at} can't be reached: {why}")]
-    Away {
-        at: String,
-        why: String,
-    },
+    Away { at: String, why: String },
     #[error("Postgres at {at} refused the connection: {why}; is DATABASE_URL right?")]
-    Refused {
-        at: String,
-        why: String,
-    },
+    Refused { at: String, why: String },
 }
 
 impl ConnectError {

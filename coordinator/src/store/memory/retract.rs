@@ -10,7 +10,7 @@ use crate::domain::recall::lifecycle::Because;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptDispatches {
     pub ids: Vec<Uuid>,
-     /// Whether it may still add entries: its session runs, or was lost and may report.
+    /// Whether it may still add entries: its session runs, or was lost and may report.
     pub is_open: bool,
 }
 

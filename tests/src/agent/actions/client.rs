@@ -30,7 +30,11 @@ impl Turn {
         let tool = self.begin_tool(&title, ToolKind::Read, Some(path), json!({ "path": path }))?;
         let request = ReadTextFileRequest::new(self.session.id.clone(), self.at(path));
         let answer = self.cx.send_request(request).block_task().await;
-        tool.end(answer.map(|answer| answer.content).map_err(|error| describe(&error)))
+        tool.end(
+            answer
+                .map(|answer| answer.content)
+                .map_err(|error| describe(&error)),
+        )
     }
 
     pub(super) async fn terminal(&self, command: &str) -> Result<(), Error> {

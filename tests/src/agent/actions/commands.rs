@@ -34,7 +34,9 @@ impl Turn {
         })?;
         match (expect, passed) {
             (Expect::Pass, false) => self.fail(command, &output),
-            (Expect::Fail, true) => self.fail(command, &format!("it passed and should have failed\n{output}")),
+            (Expect::Fail, true) => {
+                self.fail(command, &format!("it passed and should have failed\n{output}"))
+            }
             _ => Ok(Flow::On),
         }
     }

@@ -34,7 +34,11 @@ async fn answers_of_the_api_show_no_login_of_a_repository() {
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
         answers.push(answer.text().await.unwrap());
     }
-    assert!(answers[1].contains("https://host/team/todo.git"), "{}", answers[1]);
+    assert!(
+        answers[1].contains("https://host/team/todo.git"),
+        "{}",
+        answers[1]
+    );
     for text in &answers {
         assert!(!text.contains("s3cret") && !text.contains("bot:"), "{text}");
     }

@@ -139,7 +139,11 @@ async fn a_long_transcript_keeps_both_ends_and_reports_the_gap() {
     let stage = stage("@say first words\n@flood 6M\n@say last words\n@done").await;
     stage.ends("complete").await;
     let transcript_stored = "select $1::uuid is not null and exists (select 1 from transcripts)";
-    stage.world.until(transcript_stored, uuid::Uuid::nil()).await.unwrap();
+    stage
+        .world
+        .until(transcript_stored, uuid::Uuid::nil())
+        .await
+        .unwrap();
     let text = wait_for_output(&stage, "logs f/a", "entries were not kept").await;
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words}"));
     assert!(
@@ -176,7 +180,11 @@ async fn logs_explain_why_a_deleted_transcript_is_missing() {
     let stage = stage("@say first words\n@done").await;
     stage.ends("complete").await;
     let transcript_stored = "select $1::uuid is not null and exists (select 1 from transcripts)";
-    stage.world.until(transcript_stored, uuid::Uuid::nil()).await.unwrap();
+    stage
+        .world
+        .until(transcript_stored, uuid::Uuid::nil())
+        .await
+        .unwrap();
     // The stream drops the transcript a moment after the table has it.
     until("`logs` to say why it shows nothing", async || {
         sqlx::query("delete from transcripts")

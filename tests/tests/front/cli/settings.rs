@@ -169,6 +169,9 @@ fn doctor_checks_the_agent_that_a_running_up_was_given() {
         up.publish(&published).unwrap();
         let findings = doctor(folder.path(), "agent", &[("RALPH_AGENT", "no-such-agent")]);
         assert_eq!(findings[0]["status"], status, "{findings:?}");
-        assert!(findings[0]["found"].as_str().unwrap().contains(found), "{findings:?}");
+        assert!(
+            findings[0]["found"].as_str().unwrap().contains(found),
+            "{findings:?}"
+        );
     }
 }

@@ -190,7 +190,10 @@ async fn a_revert_takes_back_a_task_its_dependents_and_their_memory() {
         ("Revert: Do b", false),
         ("Revert: Do a", false),
     ];
-    assert_eq!(actual, [&undone[..], &[("Do a", false), ("Do b", false)]].concat());
+    assert_eq!(
+        actual,
+        [&undone[..], &[("Do a", false), ("Do b", false)]].concat()
+    );
 
     // Without `redo`, a reverted task is not done again.
     let b = task(&stage, "b").await["id"].as_str().unwrap().to_owned();

@@ -22,7 +22,8 @@ async fn a_rejected_task_is_done_again_with_the_persons_words() {
         over["attention"][0]["id"].as_str().unwrap().to_owned()
     };
     // Prompt of the task's last session.
-    let prompt_of = async |id: &str| stage.api.get(&format!("/tasks/{id}/prompt")).await.1["body"].to_string();
+    let prompt_of =
+        async |id: &str| stage.api.get(&format!("/tasks/{id}/prompt")).await.1["body"].to_string();
     let command = async |id: &str, verb: &str, body: Value| {
         let (status, answer) = stage.api.post(&format!("/tasks/{id}/{verb}"), &body).await;
         (

@@ -170,7 +170,10 @@ async fn a_feature_is_edited_by_command() {
     // Only a person who has read the current text may replace it.
     let refused = output(&stage, "feature edit f --description Second").await;
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && stderr.contains("--replaces"), "{stderr}");
+    assert!(
+        !refused.status.success() && stderr.contains("--replaces"),
+        "{stderr}"
+    );
     stdout_of(&stage, "feature edit f --description Second --yes").await;
     let (_, texts) = stage.api.get("/features/f/texts").await;
     assert_eq!(texts["description"], "Second");

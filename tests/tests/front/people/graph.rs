@@ -181,11 +181,7 @@ async fn a_deleted_task_releases_the_tasks_that_wait_for_it() {
             None,
         )
         .await;
-    assert_eq!(
-        read.status().as_u16(),
-        403,
-        "a deletion needs the role `admin`"
-    );
+    assert_eq!(read.status().as_u16(), 403, "a deletion needs the role `admin`");
     api.stop().await;
     world.stop().await;
 }

@@ -33,7 +33,10 @@ async fn a_paused_feature_finishes_its_session_and_starts_nothing() {
     check("run", 1, "can't run a feature that is paused").await;
     let (_, progress) = stage.api.get("/features/f/progress").await;
     assert_eq!(progress["feature"]["status"], "paused");
-    assert_eq!(progress["sessions"][0]["title"], "Runs", "the session continues: {progress}");
+    assert_eq!(
+        progress["sessions"][0]["title"], "Runs",
+        "the session continues: {progress}"
+    );
 
     // The session ends and its report counts; its follower and the other task wait.
     std::fs::write(&gate, "").unwrap();

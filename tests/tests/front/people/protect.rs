@@ -74,7 +74,10 @@ async fn an_invalid_pattern_of_protected_paths_is_refused() {
         let line = format!("submit feature g --description x --no-repo --protect {pattern}");
         let output = output(&stage, &line).await;
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && stderr.contains(expected), "{stderr}");
+        assert!(
+            output.status.code() == Some(2) && stderr.contains(expected),
+            "{stderr}"
+        );
     }
     stage.stop().await;
 }

@@ -104,11 +104,7 @@ async fn of_an_older_dispatch(world: &World) {
         let settled = stub.settlement(&[newer.dispatch], older.dispatch).await.unwrap();
         assert_eq!(settled, Settlement::Superseded);
         drained(world).await;
-        assert_eq!(
-            spent(&scene).await,
-            (0, 10),
-            "only the usage counts, and once"
-        );
+        assert_eq!(spent(&scene).await, (0, 10), "only the usage counts, and once");
     }
     stub.publish(&stub.done(&newer)).await.unwrap();
     scene.completes().await;
@@ -170,7 +166,11 @@ async fn of_an_unknown_version(world: &World) {
         .get_stream(world.bus.subjects.reports_stream())
         .await
         .unwrap();
-    assert_eq!(stream.info().await.unwrap().state.messages, 1, "the report was dropped");
+    assert_eq!(
+        stream.info().await.unwrap().state.messages,
+        1,
+        "the report was dropped"
+    );
     stub.publish_raw(serde_json::to_vec(&report).unwrap())
         .await
         .unwrap();

@@ -26,7 +26,10 @@ async fn dispatches(world: &World) -> Vec<(String, String, String, Option<i64>)>
 /// Checks that everything was done once and that the work session's output is stored.
 async fn check_reported_once(world: &World, expected: &[(&str, &str)]) {
     let dispatches = dispatches(world).await;
-    let ends: Vec<_> = dispatches.iter().map(|one| (one.0.as_str(), one.1.as_str())).collect();
+    let ends: Vec<_> = dispatches
+        .iter()
+        .map(|one| (one.0.as_str(), one.1.as_str()))
+        .collect();
     assert_eq!(ends, expected, "{}", world.tell().await);
     let (.., journal, tokens) = &dispatches[0];
     assert_eq!(

@@ -91,7 +91,12 @@ async fn an_unavailable_agent_leaves_its_worker_to_other_agents() {
     .fetch_one(&world.db)
     .await
     .unwrap();
-    assert_eq!(early, 0, "the agent rests after each failure: {}", world.tell().await);
+    assert_eq!(
+        early,
+        0,
+        "the agent rests after each failure: {}",
+        world.tell().await
+    );
     world.stop().await;
 }
 

@@ -125,9 +125,7 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
         waited_s: 0.0,
         key: None,
     };
-    store::queue::ready::put_back(&mut conn, &[taken])
-        .await
-        .unwrap();
+    store::queue::ready::put_back(&mut conn, &[taken]).await.unwrap();
     drop(conn);
     let given: Vec<TaskId> = pool.claim(2).await.iter().map(|of| of.task).collect();
     assert_eq!(given, [tasks[1]]);

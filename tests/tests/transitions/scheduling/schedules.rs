@@ -187,7 +187,12 @@ async fn what_was_missed_is_made_up_for_once_or_not_and_what_is_paused_waits() {
         .unwrap()
         .remove(0);
     assert!(shown.next_at.unwrap() > OffsetDateTime::now_utc());
-    assert!(shown.problem.unwrap().starts_with("no coordinator was running at "));
+    assert!(
+        shown
+            .problem
+            .unwrap()
+            .starts_with("no coordinator was running at ")
+    );
     due(&world, feature, Some("0 3 * * *"), Missed::Once, days).await;
     assert!(
         store::feature::schedule::pause(&mut conn, feature, true)

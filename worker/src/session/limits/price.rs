@@ -109,7 +109,10 @@ mod tests {
                 (Some(one), Some(other)) => (one - other).abs() < 1e-9,
                 (one, other) => one == other,
             };
-            assert!(close && priced.basis == basis, "{reported:?} {model:?}: {priced:?}");
+            assert!(
+                close && priced.basis == basis,
+                "{reported:?} {model:?}: {priced:?}"
+            );
         };
         let tokens = |input, output| Usage {
             input_tokens: input,

@@ -87,7 +87,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn buffered_line(&mut self) -> Option<Line> {
-        if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+        if let Some(end) = self.buffer[self.searched..]
+            .iter()
+            .position(|byte| *byte == b'\n')
+        {
             let end = self.searched + end;
             let length = end - self.start;
             let line = match self.skipped.take() {

@@ -103,7 +103,11 @@ fn unused_caches(data: &Path, now: SystemTime) -> Vec<PathBuf> {
         // An incomplete copy may have its source's times.
         let is_whole = path.extension().is_none();
         let used = fs::metadata(path).and_then(|found| found.modified());
-        let most = if warm::is_entry(path) { WARM_UNUSED_FOR } else { UNUSED_FOR };
+        let most = if warm::is_entry(path) {
+            WARM_UNUSED_FOR
+        } else {
+            UNUSED_FOR
+        };
         is_whole && used.is_ok_and(|used| now.duration_since(used).is_ok_and(|rest| rest > most))
     };
     files::caches(data).filter(is_unused).take(MAX_CACHES).collect()

@@ -172,7 +172,9 @@ pub(in crate::workspace) async fn restore(
     match try_restore(git, shelf, (order, start), settings).await {
         Ok(None) => {}
         Ok(Some(entry)) => tracing::debug!(entry = %entry.display(), "copied build output into the checkout"),
-        Err(error) => tracing::warn!(%error, "the checkout starts without build output: it could not be copied"),
+        Err(error) => {
+            tracing::warn!(%error, "the checkout starts without build output: it could not be copied")
+        }
     }
 }
 

@@ -54,8 +54,7 @@ pub(in crate::workspace) fn of(folders: &Folders) -> Result<Vec<Submodule>, Work
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         bytes => {
             let bytes = bytes.map_err(WorkspaceError::io("read", &path))?;
-            serde_json::from_slice(&bytes)
-                .map_err(|error| WorkspaceError::io("parse", &path)(error.into()))
+            serde_json::from_slice(&bytes).map_err(|error| WorkspaceError::io("parse", &path)(error.into()))
         }
     }
 }

@@ -379,8 +379,13 @@ impl Output {
 
     /// The NUL-terminated parts of the output, lossily as UTF-8.
     pub(super) fn parts(&self) -> Vec<String> {
-        let parts = self.stdout.split(|byte| *byte == 0).filter(|part| !part.is_empty());
-        parts.map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+        let parts = self
+            .stdout
+            .split(|byte| *byte == 0)
+            .filter(|part| !part.is_empty());
+        parts
+            .map(|part| String::from_utf8_lossy(part).into_owned())
+            .collect()
     }
 
     /// The output as one word: an object id, say.

@@ -23,13 +23,15 @@ const MAX_LISTED: usize = 10_000;
 impl Workspaces {
     /// Deletes leftovers that have expired or exceed the limit of sessions.
     pub async fn delete_expired(&self) {
-        self.delete_old(record::leftovers(self.data()), MAX_SESSIONS).await;
+        self.delete_old(record::leftovers(self.data()), MAX_SESSIONS)
+            .await;
     }
 
     /// Deletes expired entries of `folder`, and the oldest beyond `most`.
     pub async fn delete_old(&self, folder: PathBuf, most: usize) {
         let days = self.settings().keep_files_days;
-        let deleted = tokio::task::spawn_blocking(move || delete_expired(&folder, days, most, SystemTime::now()));
+        let deleted =
+            tokio::task::spawn_blocking(move || delete_expired(&folder, days, most, SystemTime::now()));
         let _ = deleted.await;
     }
 }
@@ -139,7 +141,11 @@ mod tests {
         let named: Vec<_> = left.named.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(named, ["a.txt", "out/b.txt"]);
         assert_eq!(fs::read_to_string(place.join("out/b.txt")).unwrap(), "bb");
-        assert_eq!(keep(data.path(), "d-1", &tree, 7), Some(left), "the same report again");
+        assert_eq!(
+            keep(data.path(), "d-1", &tree, 7),
+            Some(left),
+            "the same report again"
+        );
 
         let day = Duration::from_secs(24 * 60 * 60);
         delete_expired(

@@ -44,14 +44,10 @@ pub enum Decision {
     /// The coordinator stored the integration: push it.
     Push,
     /// The dispatch is not the task's current one, or does not have the turn: push nothing.
-    Refused {
-        reason: String,
-    },
+    Refused { reason: String },
     /// No answer came in time. The coordinator may have stored the integration; then the next worker resumes
     /// it.
-    Unanswered {
-        reason: String,
-    },
+    Unanswered { reason: String },
 }
 
 impl Decision {

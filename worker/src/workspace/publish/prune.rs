@@ -92,7 +92,9 @@ pub(in crate::workspace) fn check(
 ) -> Result<(), WorkspaceError> {
     let usable = !repository.is_empty() && !repository.starts_with('-') && !repository.contains(['\n', '\0']);
     if !usable || !address::is_object_id(base) {
-        return Err(WorkspaceError::Order("its repository or base is invalid".to_owned()));
+        return Err(WorkspaceError::Order(
+            "its repository or base is invalid".to_owned(),
+        ));
     }
     let wrong = |name: &&String| attempts::below(name).is_none() || !address::is_ref(name);
     match names.iter().find(wrong) {

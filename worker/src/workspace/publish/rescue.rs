@@ -59,7 +59,9 @@ impl Workspaces {
             locked.remove().await?;
             return Ok(None);
         };
-        let git = self.git(locked.folders(), order).with_tree(locked.folders().tree());
+        let git = self
+            .git(locked.folders(), order)
+            .with_tree(locked.folders().tree());
         let start_point = StartPoint {
             start: start.to_owned(),
             branch: None,

@@ -293,7 +293,8 @@ fn over(kept: usize, bytes: u64, size: u64) -> Option<String> {
         return Some(format!("an attempt keeps at most {MAX_ORPHANS} of these"));
     }
     let (more, most) = (size >> 20, MAX_BYTES >> 20);
-    (size > MAX_BYTES - bytes).then(|| format!("it adds {more} MiB, and all of these together may hold {most} MiB"))
+    (size > MAX_BYTES - bytes)
+        .then(|| format!("it adds {more} MiB, and all of these together may hold {most} MiB"))
 }
 
 struct OrphanCommit {

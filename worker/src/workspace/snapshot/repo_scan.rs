@@ -105,7 +105,9 @@ async fn changed(git: &Git, since: &str, scan: &mut RepoScan) -> Result<(), GitE
     }
     added.into_iter().for_each(|path| report(&mut scan.present, path));
     if !deleted.is_empty() && is_ancestor(git, since, &scan.head).await? {
-        deleted.into_iter().for_each(|path| report(&mut scan.deleted, path));
+        deleted
+            .into_iter()
+            .for_each(|path| report(&mut scan.deleted, path));
     }
     Ok(())
 }

@@ -175,7 +175,10 @@ impl Record {
     /// not repeat.
     pub fn offered(&mut self, models: Options, modes: Options) -> (Options, Options) {
         self.offers = if self.resumed {
-            (models.or_earlier(&self.offers.0), modes.or_earlier(&self.offers.1))
+            (
+                models.or_earlier(&self.offers.0),
+                modes.or_earlier(&self.offers.1),
+            )
         } else {
             (models, modes)
         };

@@ -201,7 +201,10 @@ fn usage_without_a_dollar_cost_is_priced_by_the_model() {
     // By texts: 1,000 tokens read, and the written text.
     assert_eq!(record.used().basis, Some(Basis::Estimated));
     let message = chunk("agent_message_chunk", &"y".repeat(400));
-    assert_eq!(tells(&mut record, message), (Some(1_200.0), Some(Basis::Estimated)));
+    assert_eq!(
+        tells(&mut record, message),
+        (Some(1_200.0), Some(Basis::Estimated))
+    );
     let euros = json!({ "amount": 9.0, "currency": "EUR" });
     assert_eq!(
         tells(&mut record, usage(2_100, euros)),

@@ -285,7 +285,10 @@ mod tests {
             assert_eq!(reported(&diff(path, lines)), expected, "{lines}");
         }
         let hidden = "diff --git a/tests/a.rs b/tests/a.rs\nindex 1..2 100644\nBinary files a/tests/a.rs and b/tests/a.rs differ\n";
-        assert_eq!(reported(hidden), ["changed, but git doesn't show how tests/a.rs: "]);
+        assert_eq!(
+            reported(hidden),
+            ["changed, but git doesn't show how tests/a.rs: "]
+        );
     }
 
     #[test]
