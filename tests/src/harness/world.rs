@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Graph, Limits};
 use ralph_coordinator::embedded::{DataDir, Nats, Postgres, Role, SearchPaths, Tuning};
@@ -30,6 +32,9 @@ use super::options::{Fault, FeatureOptions, WorkerOptions};
 use super::process::{self, Spawned};
 use super::repository::Repository;
 use super::template;
+
+/// Time for the servers to end after a test.
+const SERVERS_END: Duration = Duration::from_secs(5);
 
 /// The servers of one test, with all processes on them.
 #[derive(Debug)]
@@ -316,19 +321,29 @@ impl World {
             other => bail!("not accepted: {other:?}"),
         }
     }
+}
 
-    /// Stops everything gracefully.
-    pub async fn stop(mut self) {
-        for (shutdown, task) in self.coordinators.drain(..) {
+impl Drop for World {
+    /// Ends the servers, also after a failed test. Nobody reads their data again, so they write no checkpoint. SIGKILL
+    /// would leave Postgres's shared memory behind.
+    fn drop(&mut self) {
+        for (shutdown, _) in &self.coordinators {
             shutdown.cancel();
-            let _ = task.await;
         }
-        self.db.close().await;
-        if let Some(nats) = self.nats.take() {
-            nats.stop().await;
+        let nats = self.nats.as_ref().and_then(Nats::pid).map(|pid| (pid, Signal::SIGKILL));
+        let postgres = self.postgres.as_ref().and_then(Postgres::pid).map(|pid| (pid, Signal::SIGQUIT));
+        let servers: Vec<(Pid, Signal)> = [nats, postgres]
+            .into_iter()
+            .flatten()
+            .map(|(pid, signal)| (Pid::from_raw(pid.cast_signed()), signal))
+            .collect();
+        for (pid, signal) in &servers {
+            let _ = kill(*pid, *signal);
         }
-        if let Some(postgres) = self.postgres.take() {
-            postgres.stop().await;
+        // A thread of the server's process handle collects its status, so its number is gone soon.
+        let deadline = Instant::now() + SERVERS_END;
+        while servers.iter().any(|(pid, _)| kill(*pid, None).is_ok()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 }

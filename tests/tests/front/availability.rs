@@ -91,5 +91,4 @@ async fn a_task_that_no_worker_can_start_shows_why_it_waits() {
     let shown = wait_for_output(&stage, "task show f/ghost", ": done").await;
     assert!(!shown.contains("waits:"), "{shown}");
     drop(other);
-    stage.stop().await;
 }

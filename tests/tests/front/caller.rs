@@ -9,7 +9,6 @@ use ralph_tests::harness::World;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub const ADMIN: &str = "admin-token-of-this-test";
@@ -17,8 +16,6 @@ pub const ADMIN: &str = "admin-token-of-this-test";
 pub struct Api {
     http: reqwest::Client,
     pub url: String,
-    shutdown: CancellationToken,
-    server: JoinHandle<()>,
 }
 
 impl Api {
@@ -34,7 +31,6 @@ impl Api {
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let shutdown = CancellationToken::new();
         let deps = Deps {
             db: world.db.clone(),
             reserved: Reserved::shared(&world.db),
@@ -42,19 +38,12 @@ impl Api {
             settings: world.settings.clone(),
             pulse: Arc::default(),
         };
-        let server = tokio::spawn(api::serve(deps, listener, shutdown.clone()));
+        tokio::spawn(api::serve(deps, listener, CancellationToken::new()));
         ralph_shared::tls::install();
         Self {
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
             url,
-            shutdown,
-            server,
         }
-    }
-
-    pub async fn stop(self) {
-        self.shutdown.cancel();
-        self.server.await.unwrap();
     }
 
     pub async fn send(

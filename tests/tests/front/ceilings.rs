@@ -49,6 +49,4 @@ async fn no_run_gets_more_than_the_coordinator_allows() {
         (&json!(5.0), &json!(7)),
         "{limits}"
     );
-    api.stop().await;
-    world.stop().await;
 }

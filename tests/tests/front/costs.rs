@@ -78,7 +78,6 @@ async fn costs_and_their_limits_are_shown() {
             "`{line}`: {shown}"
         );
     }
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,7 +147,6 @@ async fn limits_of_a_submission_hold_are_shown_and_can_be_changed() {
         !table.contains("0.60 USD") && !table.contains("0.30 USD"),
         "{table}"
     );
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,5 +173,4 @@ async fn a_graph_is_estimated_from_earlier_tasks_of_its_repository() {
     std::fs::write(stage.world.dir().join("tasks.yaml"), "- {key: a, title: A}\n").unwrap();
     let drawn = stdout_of(&stage, "submit feature g --tasks tasks.yaml --dry-run").await;
     assert!(drawn.contains("unknown yet"), "{drawn}");
-    stage.stop().await;
 }

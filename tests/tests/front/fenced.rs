@@ -83,5 +83,4 @@ async fn forged_transcripts_are_ignored_and_lost_ones_are_sent_again() {
         stored.contains("✓ says done") && !stored.contains("<task-done>"),
         "{stored}"
     );
-    stage.stop().await;
 }

@@ -59,6 +59,4 @@ async fn away_workers_are_removed_on_request_and_drained_ones_by_time() {
         assert_eq!(gives_advice, status != StatusCode::OK, "{body}");
     }
     assert_eq!(names(&api).await, ["drains", "here"]);
-    api.stop().await;
-    world.stop().await;
 }

@@ -79,5 +79,4 @@ async fn a_command_executed_before_a_crash_is_not_repeated() {
         serde_json::from_slice::<Value>(&output.stdout).unwrap();
         assert_eq!(count(&world, what).await, expected, "{args:?} is done once");
     }
-    world.stop().await;
 }

@@ -67,5 +67,4 @@ async fn a_plan_of_a_megabyte_is_stored_whole_and_prompts_stay_bounded() {
     let (status, reply) = put(&other).await;
     assert_eq!(status, 200, "{reply}");
     assert_eq!(stage.texts().await["plan"], Value::from(other));
-    stage.stop().await;
 }

@@ -83,7 +83,6 @@ async fn a_pool_whose_agents_do_not_start_is_reported_once() {
         .unwrap();
     assert_eq!(remaining, 0);
     drop(open);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,7 +114,6 @@ async fn undelivered_notices_are_counted_with_the_latest_error() {
     }
     drop(conn);
     assert_eq!(undelivered().await, None);
-    world.stop().await;
 }
 
 type Deliveries = mpsc::UnboundedSender<(HeaderMap, Bytes)>;
@@ -220,7 +218,6 @@ async fn the_url_and_the_command_get_run_ends_and_requests_for_a_person() {
     .await;
     server.abort();
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -276,7 +273,6 @@ async fn a_waiting_question_and_a_reached_limit_send_notices() {
     assert_eq!(ended["feature"]["name"], "limited", "{ended}");
     assert_eq!(ended["run"]["outcome"], "limit_reached", "{ended}");
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -319,5 +315,4 @@ async fn the_command_runs_once_while_the_url_is_unreachable() {
     .await;
     let text = std::fs::read_to_string(&log).unwrap();
     assert_eq!(text.lines().count(), 1, "{text}");
-    world.stop().await;
 }

@@ -84,8 +84,6 @@ async fn every_response_keeps_foreign_content_out() {
     );
     assert_eq!(guest.get("/api/docs").await.status(), StatusCode::OK);
     assert_eq!(guest.get("/healthz").await.status(), StatusCode::OK);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -177,7 +175,6 @@ async fn a_login_link_works_once_and_a_session_can_end_in_three_ways() {
     moved.get("/log").await;
     let log = moved.get("/log").await.text().await.unwrap();
     assert!(log.contains("<h1>Since you left</h1>"), "{log}");
-    other.stop().await;
     sqlx::query("update api_tokens set revoked_at = now() where name = 'submit'")
         .execute(&world.db)
         .await
@@ -187,8 +184,6 @@ async fn a_login_link_works_once_and_a_session_can_end_in_three_ways() {
         .ask(Method::GET, "/", None, &[("x-ralph-live", "1")])
         .await;
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -260,8 +255,6 @@ async fn foreign_origins_foreign_forms_and_readers_change_nothing() {
             .await
             .unwrap();
     assert_eq!((actor.as_str(), verb.as_str()), ("submit", "cancel"));
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -322,7 +315,6 @@ async fn agent_output_is_shown_as_bounded_plain_text() {
         .await
         .unwrap();
     assert!(!page.contains("Call this number"));
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -359,8 +351,6 @@ async fn ten_thousand_tasks_make_small_pages() {
         println!("{path}: {size} bytes in {:?}", began.elapsed());
         assert!(size < 150_000, "{path}: {size}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -436,6 +426,4 @@ async fn forms_raise_limits_and_edit_memory() {
             "{page}"
         );
     }
-    api.stop().await;
-    world.stop().await;
 }

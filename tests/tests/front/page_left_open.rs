@@ -81,7 +81,6 @@ async fn an_open_page_survives_a_restart_and_an_expired_session() {
     assert_eq!(browser.address().await, format!("http://{at}/log?since=7d"));
     browser.close().await;
     drop(coordinator);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,7 +142,6 @@ async fn the_page_of_a_long_session_stays_small_and_scrolls_back() {
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{complaints:?}");
     browser.close().await;
-    stage.stop().await;
 }
 
 /// Value of a field in the page's form for this action.
@@ -230,5 +228,4 @@ async fn the_second_of_two_decisions_is_refused_with_the_first() {
         assert!(refusal.contains(word), "{word}: {refusal}");
     }
     stage.ends("complete").await;
-    stage.stop().await;
 }

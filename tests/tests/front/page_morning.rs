@@ -137,5 +137,4 @@ async fn a_morning_takes_one_page_and_five_clicks() {
         "everything is on one page"
     );
     browser.close().await;
-    stage.stop().await;
 }

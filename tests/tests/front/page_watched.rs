@@ -321,7 +321,6 @@ async fn a_person_goes_from_a_sentence_to_a_merged_branch_in_a_browser() {
     browser.shows("Graph").await;
     assert_eq!(browser.address().await, address);
     walk.browser.close().await;
-    walk.stage.stop().await;
 }
 
 /// A title with a script stays text, and an open page soon shows a change.

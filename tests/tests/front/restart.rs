@@ -180,5 +180,4 @@ async fn watchers_continue_after_a_coordinator_restart() {
         .collect();
     assert_eq!(streamed, numbers);
     drop((worker, second));
-    world.stop().await;
 }

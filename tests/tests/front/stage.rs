@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use crate::caller::{Api, ended};
 
 pub struct Stage {
+    // Dropped before the world whose folder it writes to.
+    pub worker: Spawned,
     pub world: World,
     pub repository: Repository,
     pub api: Api,
-    pub worker: Spawned,
 }
 
 impl Stage {
@@ -109,11 +110,5 @@ impl Stage {
             .unwrap()
             .trim()
             .to_owned()
-    }
-
-    pub async fn stop(self) {
-        self.api.stop().await;
-        drop(self.worker);
-        self.world.stop().await;
     }
 }

@@ -46,7 +46,6 @@ async fn a_gate_check_is_repeated_after_its_worker_was_killed() {
         passed(&scene).await;
     }
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,6 +70,5 @@ async fn the_result_of_a_gate_check_survives_a_killed_coordinator() {
         passed(&scene).await;
         std::fs::write(&go, "").unwrap();
         scene.ends(RunOutcome::Complete).await;
-        world.stop().await;
     }
 }

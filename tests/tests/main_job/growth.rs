@@ -152,5 +152,4 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
     let grown = resident_bytes(worker.pid()).saturating_sub(resident_before);
     assert!(grown < DISORDER_BYTES, "{grown} bytes more");
     drop(worker);
-    world.stop().await;
 }

@@ -32,7 +32,6 @@ async fn a_ticket_wakes_an_idle_worker() {
     .unwrap();
     assert!(waited < AT_ONCE_SECONDS, "the task waited for {waited} s");
     drop(worker);
-    world.stop().await;
 }
 
 /// Waits until a worker has sent heartbeats for this many seconds.

@@ -86,5 +86,4 @@ async fn merges_at_once_do_not_break_the_base_and_keep_a_persons_push() {
     .await
     .unwrap();
     assert_eq!(at_once, 0, "two merges ran at once");
-    world.stop().await;
 }

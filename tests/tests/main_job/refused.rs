@@ -48,5 +48,4 @@ async fn refused_work_leaves_its_worker_after_a_later_push() {
     })
     .await;
     drop(worker);
-    world.stop().await;
 }

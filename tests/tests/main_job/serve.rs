@@ -52,7 +52,6 @@ async fn a_database_of_a_later_release_is_refused() {
             "{name}: {text}"
         );
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,7 +97,6 @@ async fn a_refusal_by_a_server_ends_the_start_and_names_the_variable() {
             "{text}"
         );
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,7 +158,6 @@ async fn serve_waits_for_missing_servers_until_they_come_or_it_stops() {
     until("it is ready", async || get("/readyz").await.0 == 200).await;
     drop(comes);
     front.abort();
-    world.stop().await;
 }
 
 /// Heartbeats have connections that the API and the other loops can't take.
@@ -188,7 +185,6 @@ async fn heartbeats_are_answered_while_all_other_connections_are_taken() {
     drop(held);
     shutdown.cancel();
     loops.await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,5 +201,4 @@ async fn tokens_of_two_coordinators_on_the_same_servers_both_work() {
     let valid =
         "select count(*) = 2 from api_tokens where id <> $1 and role = 'admin' and revoked_at is null";
     world.until(valid, uuid::Uuid::nil()).await.unwrap();
-    world.stop().await;
 }

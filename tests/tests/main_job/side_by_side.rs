@@ -63,7 +63,6 @@ async fn two_coordinators_and_four_workers_do_a_hundred_tasks_once_each() {
     assert_eq!(scene.tasks.len(), LAYERS * WIDTH);
     assert_eq!(world.effects_lines().len(), LAYERS * WIDTH, "a session ran twice");
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,5 +79,4 @@ async fn a_coordinator_halted_in_a_claim_halts_no_other() {
     scene.completes().await;
     halted.signal(Signal::SIGCONT);
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

@@ -224,7 +224,6 @@ async fn soak(seed: u64, faults: u32) {
     }
     repository.git(&["fsck", "--strict"]).unwrap();
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,7 +23,6 @@ async fn each_sslmode_behaves_as_in_libpq_at_a_tls_only_postgres() {
     files(&Authority::new().unwrap(), &own, &["localhost", CERTAIN]);
     files(&Authority::new().unwrap(), &other, &["localhost"]);
     let Some(postgres) = TlsPostgres::start(world.dir(), &own).await else {
-        world.stop().await;
         return;
     };
     let port = postgres.port;
@@ -86,7 +85,6 @@ async fn each_sslmode_behaves_as_in_libpq_at_a_tls_only_postgres() {
     let at = |ending: &str| own.join(format!("{CERTAIN}.{ending}")).display().to_string();
     let with_certificate = format!("{certain}&sslcert={}&sslkey={}", at("pem"), at("key"));
     Server::find(&with_certificate).await.unwrap();
-    world.stop().await;
 }
 
 /// A program with the environment of a start by hand, without the world's servers.
@@ -107,7 +105,6 @@ async fn everything_works_over_tls_only_with_secrets_from_files() {
     let own = dir.join("own");
     files(&Authority::new().unwrap(), &own, &["localhost", "client"]);
     let Some(postgres) = TlsPostgres::start(dir, &own).await else {
-        world.stop().await;
         return;
     };
     let at = |name: &str| own.join(name).display().to_string();
@@ -182,7 +179,6 @@ async fn everything_works_over_tls_only_with_secrets_from_files() {
     })
     .await;
     db.close().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,7 +226,6 @@ async fn commands_reach_a_coordinator_over_https_with_a_private_ca() {
         String::from_utf8_lossy(&friend.stderr)
     );
     front.abort();
-    world.stop().await;
 }
 
 type Variables = &'static [(&'static str, &'static str)];
@@ -341,5 +336,4 @@ async fn every_kind_of_login_opens_only_the_broker_that_needs_it() {
         missing.contains("NATS_CREDS") && missing.contains("No such file"),
         "{missing}"
     );
-    world.stop().await;
 }

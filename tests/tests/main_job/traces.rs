@@ -236,7 +236,6 @@ async fn a_run_and_its_attempts_are_traced_from_start_to_landing() {
         BTreeSet::from(["ralph".to_owned()])
     );
     drop(worker);
-    world.stop().await;
     collector.stop();
 }
 
@@ -260,7 +259,6 @@ async fn a_lost_attempt_is_traced_too() {
         attribute(lost, "ralph.dispatch"),
         Some(assigned.dispatch.0.to_string())
     );
-    world.stop().await;
     collector.stop();
 }
 
@@ -293,6 +291,5 @@ async fn refused_spans_are_sent_again_without_a_second_read() {
         "{spans:#?}"
     );
     drop(worker);
-    world.stop().await;
     collector.stop();
 }

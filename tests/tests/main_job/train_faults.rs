@@ -68,7 +68,6 @@ async fn a_car_whose_gate_hangs_is_ended_and_leaves() {
     )
     .await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +83,6 @@ async fn a_car_whose_gate_floods_its_output_leaves_with_the_end_of_it() {
     )
     .await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +102,6 @@ async fn a_car_whose_gate_writes_a_file_that_is_too_large_leaves() {
         &["[exit status"],
     )
     .await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +122,6 @@ async fn a_car_whose_gate_fills_the_disk_is_ended_and_leaves() {
     let harm = "cat /dev/zero > full; sleep 3600";
     check_car_leaves(&world, worker, harm, &["filled the worker's disk"]).await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,7 +156,6 @@ async fn a_car_whose_gate_kills_its_worker_leaves_and_the_others_land() {
     .await
     .unwrap();
     assert!(reason.contains("its worker died"), "{reason}");
-    world.stop().await;
 }
 
 /// Submits tasks whose gates wait for a file, and waits until three cars are under way.
@@ -198,7 +193,6 @@ async fn a_broker_killed_with_three_cars_under_way_costs_time_only() {
         scene.completes().await;
     }
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,7 +227,6 @@ async fn a_git_server_lost_with_three_cars_under_way_costs_no_attempt() {
         .await
         .unwrap();
     assert_eq!(attempts, [1; 4]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,5 +247,4 @@ async fn two_coordinators_plan_one_train_as_one_does() {
         drop(workers);
     }
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

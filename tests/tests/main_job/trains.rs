@@ -56,7 +56,6 @@ async fn a_train_lands_with_its_checks_and_nothing_is_checked_twice() {
         scene.completes().await;
         assert!(checks(&scene).await > 0, "{name}");
     }
-    world.stop().await;
 }
 
 async fn killed_at(world: &World, point: &str, nth: u32) {
@@ -91,7 +90,6 @@ async fn a_worker_killed_with_three_cars_under_way_loses_none() {
         killed_at(&world, point, nth).await;
     }
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,7 +116,6 @@ async fn a_coordinator_killed_with_three_cars_under_way_loses_none() {
         scene.wait_for_kill(&mut first).await;
         let _second = world.coordinator_process("d", None).unwrap();
         scene.completes().await;
-        world.stop().await;
     }
 }
 
@@ -147,7 +144,6 @@ async fn cars_build_on_a_commit_that_a_person_pushes_meanwhile() {
     repository
         .git(&["merge-base", "--is-ancestor", &pushed, "refs/heads/ralph/pushed"])
         .unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,7 +184,6 @@ async fn one_of_two_tasks_that_pass_alone_and_fail_together_lands() {
     .await
     .unwrap();
     assert_eq!(first, last);
-    world.stop().await;
 }
 
 /// The server refuses one push, as branch protection does.
@@ -230,7 +225,6 @@ async fn a_server_that_refuses_one_push_gets_the_other_four_landings() {
         .landed("ralph/refused")
         .unwrap();
     assert_eq!(landed.len(), 4, "{landed:?}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,5 +244,4 @@ async fn features_side_by_side_have_separate_trains() {
         run("three", Landing::Serial),
     ])
     .await;
-    world.stop().await;
 }

@@ -35,7 +35,6 @@ async fn a_task_freed_by_a_report_goes_directly_to_a_waiting_claim() {
     assert_eq!(tickets.by_pool.get("free"), Some(&1));
     stub.publish(&stub.done(&second)).await.unwrap();
     scene.completes().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +57,6 @@ async fn a_task_that_gets_room_goes_directly_to_a_waiting_claim() {
     assert_eq!(tickets.by_pool.get("room"), Some(&2));
     stub.publish(&stub.done(&second)).await.unwrap();
     scene.completes().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,7 +69,6 @@ async fn a_waiting_claim_gets_a_task_that_was_submitted_elsewhere() {
         Scene::scratch(&world, "heard", ONE, FeatureOptions::default()).await;
     };
     assigned_while(&world, &stub, submitted).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,5 +82,4 @@ async fn a_waiting_claim_ends_when_its_coordinator_stops() {
     };
     let (answer, ()) = tokio::join!(stub.claim_patiently(), stops);
     assert_eq!(answer.unwrap(), ClaimAnswer::Nothing);
-    world.stop().await;
 }

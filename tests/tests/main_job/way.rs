@@ -60,5 +60,4 @@ async fn diamond_lands_in_order_on_the_feature_branch() {
     );
     assert_eq!(world.effects_lines().len(), 4);
     drop(worker);
-    world.stop().await;
 }

@@ -58,7 +58,6 @@ async fn tasks_that_learn_the_same_at_once_leave_one_entry() {
         shown(&world, Kind::Knowledge, "How the kettle boils").await.len(),
         1
     );
-    world.stop().await;
 }
 
 async fn number(world: &World, sql: &'static str) -> i64 {
@@ -118,7 +117,6 @@ async fn two_coordinators_keep_the_memory_in_order_once() {
         keys,
         "no word is counted twice"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,5 +150,4 @@ async fn a_report_holds_the_memory_before_it_touches_what_stands_there() {
     )
     .await;
     assert_eq!(released, 1);
-    world.stop().await;
 }

@@ -157,7 +157,6 @@ async fn what_is_unused_or_too_much_is_hidden() {
     assert!(matches!(restored, Restored::Entries(1)), "{restored:?}");
     assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), nothing);
     assert_eq!(live(&world).await, ["e1", "e3", "e5", "by hand"]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,7 +189,6 @@ async fn what_is_used_while_upkeep_looks_is_not_hidden() {
     let unused = Pruned { unused: 1, ..nothing };
     assert_eq!(ticking.await.unwrap(), unused);
     assert_eq!(live(&world).await, ["e1"]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,5 +219,4 @@ async fn a_step_that_fails_keeps_the_others_from_nothing() {
         ..Pruned::default()
     };
     assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), expected);
-    world.stop().await;
 }

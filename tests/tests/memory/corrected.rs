@@ -71,7 +71,6 @@ async fn what_comes_back_stands_beside_nothing_that_says_the_same() {
     assert!(matches!(restored, Restored::Entries(2)), "{restored:?}");
     assert_eq!(live(&world).await, ["Gas.", "At 50 degrees."]);
     assert_eq!(refused(&world, &[new]).await, [(new, Some(old))]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,5 +100,4 @@ async fn what_was_replaced_is_not_edited() {
             said("At 100 degrees.", "kettle steam"),
         ]
     );
-    world.stop().await;
 }

@@ -52,7 +52,6 @@ async fn journals_of_a_feature_leave_the_index_with_it() {
     let outcome = edit::delete_feature(&world.db, feature).await.unwrap();
     assert_eq!(outcome, CommandOutcome::Done(1));
     assert_eq!(journals(&world).await, (0, 0));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,7 +70,6 @@ async fn journals_of_sessions_that_outlive_their_run_are_indexed() {
     pool.report(vec![pool.session(&of, ended, NOTED, 0)]).await;
     scene::upkeep(&world).await;
     assert_eq!(journals(&world).await, (1, 1));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +104,6 @@ async fn what_a_deleted_task_learned_stays_without_it() {
             .await
             .unwrap();
     assert_eq!(entries, 4);
-    world.stop().await;
 }
 
 async fn prompt_of(world: &World, of: &Assignment) -> Option<(String, String)> {
@@ -135,7 +132,6 @@ async fn prompts_that_were_sent_with_those_of_a_deleted_task_stay() {
     let (outcome, _) = remove::task(&world.db, both[0].task, "test").await.unwrap();
     assert_eq!(outcome, CommandOutcome::Done(1));
     assert!(prompt_of(&world, &both[1]).await.is_some());
-    world.stop().await;
 }
 
 fn given(number: usize) -> library::ImportLine {
@@ -165,7 +161,6 @@ async fn what_people_gave_is_not_merged_by_sessions() {
         .unwrap();
     let (begun, _) = distill::begin(&world.db, ABOVE).await.unwrap();
     assert_eq!(begun, 1);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,7 +188,6 @@ async fn a_prompt_that_shows_what_is_purged_goes_while_its_session_runs() {
         .unwrap();
     assert_eq!(library::purge(&world.db, &[entry]).await.unwrap(), (1, 1));
     assert_eq!(prompt_of(&world, &of).await, None);
-    world.stop().await;
 }
 
 /// Two tasks, of which the second one is told more than fits a message, and shown what the first one learned.
@@ -248,7 +242,6 @@ async fn the_parts_of_a_long_prompt_that_shows_what_is_purged_go_with_it() {
     let left = store::blob::text(&mut conn, &other).await.unwrap();
     assert_eq!(left.as_deref(), Ok("another prompt"));
     drop(conn);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,7 +261,6 @@ async fn of_a_prompt_that_is_sent_anew_the_parts_stay() {
     assert!(store::blob::text(&mut conn, &before).await.unwrap().is_err());
     assert!(store::blob::text(&mut conn, &anew).await.unwrap().is_ok());
     drop(conn);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -310,5 +302,4 @@ async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
         .await
         .unwrap();
     assert_eq!(uses, 0);
-    world.stop().await;
 }

@@ -174,7 +174,6 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
         "{again:?}"
     );
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,7 +207,6 @@ async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
     assert_eq!(live.len(), 4, "{live:?}");
     assert!(!live.iter().any(|text| text.contains("spout")), "{live:?}");
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,5 +243,4 @@ async fn an_answer_counts_for_nothing_when_a_source_was_corrected_meanwhile() {
         "{all:?}"
     );
     drop(worker);
-    world.stop().await;
 }

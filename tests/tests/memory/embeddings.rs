@@ -131,7 +131,6 @@ async fn vectors_help_to_order_and_nothing_depends_on_them() {
         .await
         .expect("it is asked again after a pause");
     assert_eq!(embedder.trouble(), None);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,7 +198,6 @@ async fn entries_get_their_vectors_once_whoever_dies() {
         .await
         .unwrap();
     assert_eq!(vectors(&world, "runs").await, 0);
-    world.stop().await;
 }
 
 async fn vectors(world: &World, model: &str) -> i64 {
@@ -229,7 +227,6 @@ async fn an_entry_that_the_model_refuses_keeps_no_other() {
     assert_eq!(model.requests(), requests, "it isn't asked again");
     assert_eq!(embedder.trouble(), None);
     assert_eq!(shown(&world, Some(&embedder)).await, ["older", "newer"]);
-    world.stop().await;
 }
 
 /// As one whose transaction ended after others had got theirs.
@@ -267,7 +264,6 @@ async fn an_entry_that_was_passed_over_gets_its_vector_later() {
     }
     assert_eq!(model.requests(), requests);
     assert_eq!(vectors(&world, "runs").await, 3);
-    world.stop().await;
 }
 
 /// A claim whose model never answers gets its prompt, with what words alone find.
@@ -297,7 +293,6 @@ async fn a_claim_does_not_need_the_model() {
     assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
     assert!(embedder.trouble().is_some());
     drop(worker);
-    world.stop().await;
 }
 
 /// A coordinator with a configuration file gets entries their vectors by itself, after the model was away, and tells nobody
@@ -343,5 +338,4 @@ async fn a_coordinator_makes_vectors_and_keeps_its_key_to_itself() {
         assert!(!log().contains(secret), "{}", log());
     }
     drop(coordinator);
-    world.stop().await;
 }

@@ -30,5 +30,4 @@ async fn no_floor_is_found_while_an_import_is_under_way() {
     assert_eq!(floor(&world).await, None);
     library::settle(&world.db).await.unwrap();
     assert_eq!(floor(&world).await, found);
-    world.stop().await;
 }

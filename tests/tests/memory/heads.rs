@@ -108,7 +108,6 @@ async fn a_file_that_is_gone_when_a_feature_begins_is_forgotten() {
         None,
         "it is known to have no folder"
     );
-    world.stop().await;
 }
 
 /// What entries say that aren't hidden, and whose word each is.
@@ -169,7 +168,6 @@ async fn what_only_a_branch_has_takes_no_place_of_what_people_said() {
     finds(&world, third, folder(&[KETTLE, again[0]])).await;
     let merged = [("At 100 degrees.", "repository"), ("Peat.", "repository")];
     assert_eq!(said(&world).await, of(&merged));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,7 +185,6 @@ async fn a_feature_that_begins_is_compared_with_the_head_that_was_looked_at_last
     assert_eq!(order(&world, second).await.since.as_deref(), Some("b"));
     let third = submit(&world, "third").await;
     assert_eq!(order(&world, third).await.since.as_deref(), Some("c"));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,7 +219,6 @@ async fn one_file_that_cannot_be_kept_does_not_stop_the_others() {
         ["At 100 degrees.", "For three minutes.", "Gas."],
         "what it said before stays"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,7 +243,6 @@ async fn what_is_found_is_taken_after_a_deadlock() {
     let surveyed = finds(&world, feature, folder(&[KETTLE])).await;
     assert_eq!(surveyed.files, 1);
     assert_eq!(live(&world).await, ["At 100 degrees."]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -265,7 +260,6 @@ async fn a_file_of_before_all_years_is_of_now() {
         .await
         .unwrap();
     assert!(is_new, "lists can tell it");
-    world.stop().await;
 }
 
 fn about(id: &str, paths: &[&str]) -> ImportLine {
@@ -343,7 +337,6 @@ async fn renames_are_followed_together_once() {
         .await
         .unwrap();
     assert_eq!(unknown, 0);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,5 +357,4 @@ async fn files_that_are_left_out_of_a_head_are_still_known_to_be_its_own() {
     );
     finds(&world, first, folder(&[STOVE])).await;
     assert_eq!(live(&world).await, ["Gas."]);
-    world.stop().await;
 }

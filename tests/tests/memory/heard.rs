@@ -60,7 +60,6 @@ async fn a_model_that_an_agent_asks_for_is_that_of_one_attempt() {
     let freed = scene::claims(&pool).await;
     assert_eq!(model(&world, &freed).await.0, "sonnet");
     assert!(!model(&world, &freed).await.1.contains("an agent asked for it"));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,7 +79,6 @@ async fn errors_of_what_a_person_says_is_done_are_resolved() {
     assert_eq!(count(&world, open).await, 1);
     scene::upkeep(&world).await;
     assert_eq!(count(&world, open).await, 0);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +103,6 @@ async fn what_a_person_says_of_a_session_that_stood_at_the_door_is_heard() {
         .unwrap();
     let prompt = scene::prompt(&scene::claims(&pool).await);
     assert!(prompt.contains("use the staging server"), "{prompt}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +136,6 @@ async fn an_agent_in_a_loop_leaves_no_more_than_can_be_looked_through() {
         .collect();
     scene::does(&pool, &learnings).await;
     assert_eq!(count(&world, "select count(*) from learnings").await, 5);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +158,6 @@ async fn a_refused_graph_takes_no_failure_report_along() {
         kept,
         [("The spokes are glued.".to_owned(), Some("Cut them.".to_owned()))]
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,5 +176,4 @@ async fn what_a_person_says_is_heard_without_a_memory() {
     let prompt = scene::prompt(&scene::claims(&pool).await);
     assert!(prompt.contains("use the staging server"), "{prompt}");
     assert!(!prompt.contains("It broke"), "{prompt}");
-    world.stop().await;
 }

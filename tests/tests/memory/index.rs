@@ -145,7 +145,6 @@ async fn the_index_says_what_the_entries_say() {
         assert_eq!(wrong_keys(&world).await, 0);
         assert_eq!(answers(&world, now).await, merged);
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,7 +202,6 @@ async fn what_leaves_the_index_is_counted_no_longer() {
         .unwrap();
     assert_eq!((left, waiting(&world).await), (0, (0, 0)));
     drop(conn);
-    world.stop().await;
 }
 
 /// Whoever removes an entry, and whoever merges it, may die or take their time: the other goes on, and the index comes out right.
@@ -260,7 +258,6 @@ async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
     merging.rollback().await.unwrap();
     assert_eq!(merge(&world, 100).await, 58);
     assert_eq!(wrong_keys(&world).await, 0);
-    world.stop().await;
 }
 
 /// Until a statement waits for another transaction.
@@ -300,7 +297,6 @@ async fn an_entry_that_is_committed_late_is_found() {
     late.commit().await.unwrap();
     assert_eq!(merge(&world, 100).await, 1);
     assert_eq!(wrong_keys(&world).await, 0);
-    world.stop().await;
 }
 
 /// Many at once, in both directions.
@@ -320,5 +316,4 @@ async fn coordinators_that_merge_at_once_merge_everything_once() {
     tokio::join!(merge(&world, 7), merge(&world, 11), leaving);
     merge(&world, 100).await;
     assert_eq!((wrong_keys(&world).await, waiting(&world).await), (0, (0, 0)));
-    world.stop().await;
 }

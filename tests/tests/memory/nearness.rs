@@ -80,5 +80,4 @@ async fn vectors_decide_as_well_once_a_memory_was_asked_about_itself() {
         "its vectors are the same"
     );
     assert_eq!(answer(&world, Some(&runs)).await, by_words);
-    world.stop().await;
 }

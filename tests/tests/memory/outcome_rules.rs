@@ -75,7 +75,6 @@ async fn a_token_limit_is_a_failure_only_of_an_attempt_that_left_nothing() {
         .await
         .unwrap();
     assert_eq!(with, (0, 0), "only first attempts compare");
-    world.stop().await;
 }
 
 /// A feature with a repository, whose attempts are verified.
@@ -169,7 +168,6 @@ async fn what_a_verifier_or_a_gate_refuses_is_a_failure_that_neighbours_are_told
         (why.as_str(), output.as_str()),
         ("`make test` failed on the rebased commit", "1 test failed")
     );
-    world.stop().await;
 }
 
 /// A feature about kettles whose work lands in a repository; the memory knows something of them.
@@ -214,7 +212,6 @@ async fn a_conflict_weighs_nothing() {
         .await
         .unwrap();
     assert!((weight - 1.0).abs() < 1e-6, "{weight}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,5 +238,4 @@ async fn what_is_not_decided_keeps_nothing_from_being_weighed() {
         .unwrap();
     assert_eq!(weigh().await, 1);
     assert_eq!(outcomes(&world).await[0].as_deref(), Some("neutral"));
-    world.stop().await;
 }

@@ -91,7 +91,6 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
             .is_empty()
     );
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +123,6 @@ async fn the_journal_of_an_ended_run_is_found_by_later_ones() {
         world.tell().await
     );
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,7 +157,6 @@ async fn revoking_an_attempt_takes_back_what_came_from_it() {
     assert_eq!(revoke(&world, wrong).await, Some(1));
     assert_eq!(shown(&world, Kind::Knowledge, asked).await, ["The kettle boils"]);
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,7 +192,6 @@ async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
         [Some("held out to measure what memory is worth".to_owned()), None]
     );
     drop(worker);
-    world.stop().await;
 }
 
 /// How many dispatches were sent a prompt that has `words`.

@@ -43,7 +43,6 @@ async fn a_title_of_any_length_is_learned() {
         found[0].starts_with("Kettles ") && found[0].chars().count() <= 300,
         "{found:?}"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +66,6 @@ async fn titles_and_names_of_any_length_are_imported() {
     ];
     assert_eq!(library::import(&world.db, "", &lines).await.unwrap(), 3);
     assert_eq!(library::import(&world.db, "", &lines).await.unwrap(), 0);
-    world.stop().await;
 }
 
 /// No knowledge of this title can be released.
@@ -104,7 +102,6 @@ async fn work_lands_whose_memory_cannot_be_kept() {
         kept[0].0 == of.dispatch.0 && kept[0].1.contains("it is refused"),
         "{kept:?}"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,7 +138,6 @@ async fn an_entry_that_cannot_be_released_keeps_nobody_from_the_others() {
         .unwrap();
     let upkept = upkeep::tick(&world.db).await.unwrap();
     assert_eq!((upkept.released, upkept.indexed, upkept.failed), (0, 3, 1));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,7 +164,6 @@ async fn a_journal_that_cannot_be_indexed_keeps_no_other_run_from_it() {
         .unwrap();
     let upkept = upkeep::tick(&world.db).await.unwrap();
     assert_eq!((upkept.indexed, upkept.failed), (1, 0));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,5 +198,4 @@ async fn a_text_of_ten_megabytes_is_kept_as_far_as_it_goes() {
     );
     let prompt = scene::prompt(&scene::claims(&pool).await);
     assert!(prompt.contains("Kettles boil over.") && prompt.chars().count() < 60_000);
-    world.stop().await;
 }

@@ -128,7 +128,6 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
         ]
     );
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,7 +147,6 @@ async fn what_a_folder_said_that_is_gone_when_a_feature_begins_is_not_told() {
 ";
     complete(&world, "second", &repository, second).await;
     drop(worker);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,5 +213,4 @@ async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
     // Another branch may have it under its old name.
     assert_eq!(paths, ["src/kettle.rs", "src/boiler.rs"]);
     drop(worker);
-    world.stop().await;
 }

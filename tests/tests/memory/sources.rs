@@ -194,7 +194,6 @@ async fn outcomes(settings: Settings, unrelated: usize) -> Vec<(&'static str, Ru
         outcomes.push((case.name, last, world.tell().await));
     }
     drop(worker);
-    world.stop().await;
     outcomes
 }
 

@@ -28,7 +28,6 @@ async fn a_suggestion_is_told_to_the_attempt_that_it_was_meant_for() {
     scene::says(&pool, &meant_for, &text).await;
     let prompt = scene::prompt(&scene::claims(&pool).await);
     assert!(!prompt.contains("Count in the ledger."), "{prompt}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +56,6 @@ async fn no_more_decisions_and_errors_are_told_than_is_set_and_failures_say_when
         .map(|n| prompt.contains(&format!("Decision {n}.")))
         .collect();
     assert_eq!(told, [false, false, true, true], "{prompt}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,7 +94,6 @@ async fn that_similar_tasks_of_earlier_runs_failed_is_shown_without_unverified_w
     ] {
         assert!(!prompt.contains(words), "{words}: {prompt}");
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +117,6 @@ async fn what_a_blocker_wrote_is_told_however_much_was_written_since() {
     let prompt = scene::prompt(&scene::claims(&pool).await);
     let journal = prompt.split("## Run Journal").nth(1).expect("there is a journal");
     assert!(journal.contains("The wheel has 512 slots."), "{prompt}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,7 +142,6 @@ async fn an_attempt_that_is_held_out_is_told_of_nothing_that_others_left() {
         .fetch_one(&world.db)
         .await;
     assert!(of.is_ok());
-    world.stop().await;
 
     for (hold_out, told) in [(1.0, false), (0.0, true)] {
         let mut settings = super::trust::settings();
@@ -173,7 +168,6 @@ async fn an_attempt_that_is_held_out_is_told_of_nothing_that_others_left() {
             .await
             .unwrap();
         assert_eq!(trial, [!told]);
-        world.stop().await;
     }
 }
 
@@ -234,7 +228,6 @@ async fn a_secret_that_was_purged_is_in_no_prompt_of_its_own_task_or_of_those_wh
         .unwrap();
     assert_eq!(library::purge(&world.db, &entries).await.unwrap().0, 4);
     assert_eq!(prompts_with(&world, "hunter2").await, 0);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -269,7 +262,6 @@ async fn what_a_review_wrote_into_the_journal_is_told() {
         .await
         .unwrap();
     assert_eq!(iterations, 0, "it is no iteration");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,7 +295,6 @@ async fn what_is_too_much_to_be_told_is_counted() {
         prompt.contains(&format!("_({} earlier attempts left out", 22 - shown)),
         "{prompt}"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -330,7 +321,6 @@ async fn a_siblings_error_is_told_however_many_others_failed_since() {
         "{prompt}"
     );
     assert!(!prompt.contains("port 8123"), "{prompt}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -351,5 +341,4 @@ async fn the_model_that_a_done_task_asks_for_is_that_of_what_it_frees() {
         1,
         "{models:?}"
     );
-    world.stop().await;
 }

@@ -108,5 +108,4 @@ async fn what_failed_stays_in_quarantine_and_what_repeats_is_merged() {
         ]
     );
     drop(worker);
-    world.stop().await;
 }

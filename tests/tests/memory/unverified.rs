@@ -89,7 +89,6 @@ async fn text_of_failed_attempts_is_shown_to_their_own_task_only() {
     assert_eq!(of.feature, failed.feature);
     let prompt = scene::prompt(&of);
     assert!(found(&prompt, &marks).len() >= 2, "{prompt}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +113,6 @@ async fn text_of_a_skipped_task_does_not_reach_what_waited_for_it() {
     let (_, prerequisites) = prompt.split_once("### Completed Prerequisites").unwrap();
     let prerequisites = prerequisites.split("\n## ").next().unwrap();
     assert_eq!(found(prerequisites, &marks), Vec::<&String>::new(), "{prompt}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,6 +166,5 @@ async fn text_of_attempts_that_were_ended_is_shown_to_their_own_task_only() {
             }
         }
         assert!(others >= 3, "{ended:?}: {others}");
-        world.stop().await;
     }
 }

@@ -81,7 +81,6 @@ async fn the_lift_is_what_the_held_out_attempts_lacked() {
     );
     drop(conn);
     drop(worker);
-    world.stop().await;
 }
 
 /// The weights of entries by their names in the import.
@@ -131,7 +130,6 @@ async fn an_entry_that_misleads_sinks_until_it_is_not_shown() {
     assert!(weight(&world, "wrong").await < 0.25);
     // It was shown as often, and had nothing to do with it.
     assert!((weight(&world, "other").await - 1.0).abs() < 1e-6);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,7 +157,6 @@ async fn an_entry_gains_by_what_it_helped_and_not_by_being_there() {
             _ => assert!((1.01..1.4).contains(&weight), "{weight}"),
         }
     }
-    world.stop().await;
 }
 
 /// Whether the next prompt of a task would show an entry, and why not.
@@ -222,5 +219,4 @@ async fn a_memory_that_hurts_is_switched_off_until_a_person_resumes_it() {
     scene::upkeep(&world).await;
     assert!(would_show(&world, task).await.0, "it is compared anew");
     drop(conn);
-    world.stop().await;
 }

@@ -74,7 +74,6 @@ async fn tools_are_called(real: Real) {
             });
         assert!(served && shown, "{tool}: {transcript:#?}");
     }
-    stage.world.stop().await;
 }
 
 /// The transcript of the only session of a kind.

@@ -11,10 +11,11 @@ use super::real::Real;
 
 /// Everything that a feature needs.
 pub struct Stage {
+    // Dropped before the world whose folder it writes to.
+    worker: Spawned,
     pub world: World,
     pub model: Model,
     pub repository: Repository,
-    worker: Spawned,
 }
 
 /// What became of one dispatch.

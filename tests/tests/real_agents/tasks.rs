@@ -32,7 +32,6 @@ async fn writes_runs_and_lands(real: Real) {
     // Both agents tell their tokens, in different places.
     assert!(dispatch.input_tokens > Some(0), "{dispatch:?}");
     assert!(dispatch.output_tokens > Some(0), "{dispatch:?}");
-    stage.world.stop().await;
 }
 
 /// Five tasks, of which two wait for the first, and the fourth for both.
@@ -52,7 +51,6 @@ async fn a_diamond_lands(real: Real) {
     let dispatches = stage.complete(run).await;
     assert_eq!(dispatches.len(), 5, "{dispatches:?}");
     assert_eq!(stage.landed("e.txt"), "A\nA\nC\n");
-    stage.world.stop().await;
 }
 
 async fn the_runs_model_is_set(real: Real) {
@@ -75,7 +73,6 @@ async fn the_runs_model_is_set(real: Real) {
             .is_some_and(|model| model.contains("opus")),
         "{dispatches:?}"
     );
-    stage.world.stop().await;
 }
 
 async fn two_work_at_once(real: Real) {
@@ -88,7 +85,6 @@ async fn two_work_at_once(real: Real) {
         (stage.landed("a.txt"), stage.landed("b.txt")),
         ("a\n".into(), "b\n".into())
     );
-    stage.world.stop().await;
 }
 
 /// Both agents try again by themselves: the task never hears of it.
@@ -104,7 +100,6 @@ async fn a_providers_error_costs_no_attempt(real: Real, status: u16) {
         "{dispatches:?}"
     );
     assert_eq!(stage.landed("a.txt"), "a\n");
-    stage.world.stop().await;
 }
 
 async fn an_interrupted_session_ends_and_its_task_goes_on(real: Real) {
@@ -125,7 +120,6 @@ async fn an_interrupted_session_ends_and_its_task_goes_on(real: Real) {
         .collect();
     assert_eq!(outcomes, [Some("interrupted"), Some("done")]);
     assert_eq!(stage.landed("a.txt"), "a\n");
-    stage.world.stop().await;
 }
 
 async fn a_killed_agent_resumes_its_session(real: Real) {
@@ -141,7 +135,6 @@ async fn a_killed_agent_resumes_its_session(real: Real) {
     };
     assert_eq!(dispatch.outcome.as_deref(), Some("done"), "{dispatch:?}");
     assert_eq!(stage.landed("b.txt"), "a\na\n");
-    stage.world.stop().await;
 }
 
 mod diamond {

@@ -88,5 +88,4 @@ async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
             .await
             .unwrap();
     assert_eq!(open, 2);
-    world.stop().await;
 }

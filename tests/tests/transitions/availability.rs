@@ -62,7 +62,6 @@ async fn what_needs_a_closed_account_gets_no_ticket_and_is_not_handed_out() {
     let issued = tickets::top_up(&world.db, &world.bus, &world.settings, &mut pools).await;
     assert_eq!(issued.unwrap(), 2);
     assert_eq!(pool.claim_once(&[&["default"]]).await.len(), 1);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +103,6 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
     availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
     assert_eq!(failures(&world).await, None);
     drop(conn);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +126,6 @@ async fn what_two_coordinators_note_at_once_is_one_failure() {
     first.commit().await.unwrap();
     assert_eq!(noting.await.unwrap(), None);
     assert_eq!(failures(&world).await, Some(1));
-    world.stop().await;
 }
 
 const FIVE: &str = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, title: C}\n- {key: d, title: D}\n- {key: e, title: E}";
@@ -188,7 +185,6 @@ async fn when_a_pause_ends_one_of_five_tries_until_its_model_answers() {
     assert_eq!(failures(&world).await, Some(2));
     pause_ends(&world).await;
     assert_eq!(pool.claim_once(&[&["default"]; 3]).await.len(), 1, "from one on");
-    world.stop().await;
 }
 
 /// A session that its provider refused, which asks to be left alone for so long.
@@ -252,7 +248,6 @@ async fn each_refusal_of_a_provider_has_its_own_pause_and_its_word_goes_first() 
         count(&world, "select sum(failures + door_failures) from tasks").await,
         0
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,7 +286,6 @@ async fn a_try_that_fails_lengthens_the_pause_by_one_step_and_the_next_goes_alon
     pool.report(vec![report]).await;
     assert_eq!(failures(&world).await, None, "its end tells as well");
     assert_eq!(pool.claim_once(&[&["default"]; 5]).await.len(), 2);
-    world.stop().await;
 }
 
 /// The session used the account.
@@ -322,7 +316,6 @@ async fn sessions_that_began_before_the_failure_do_not_lengthen_the_pause() {
         pause_ends(&world).await;
     }
     assert_eq!(failures(&world).await, Some(1));
-    world.stop().await;
 }
 
 /// A session that ended in order and empty.
@@ -395,7 +388,6 @@ async fn no_task_of_thirty_pays_for_an_agent_that_is_silent_for_long() {
     pool.report(vec![good]).await;
     assert_eq!(failures(&world).await, None);
     assert_eq!(count(&world, "select count(*) from empty_turns").await, 0);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -416,7 +408,6 @@ async fn a_task_that_alone_is_answered_with_nothing_pays_for_all_but_the_first_t
         );
     }
     assert_eq!(failures(&world).await, None);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -449,7 +440,6 @@ async fn an_agent_that_cannot_be_started_is_waited_for_and_people_are_told_once(
     let told = "select count(*) from notices where event = 'pool_paused'";
     assert_eq!(count(&world, told).await, 1);
     assert_eq!(count(&world, "select count(*) from notices").await, 1);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -475,5 +465,4 @@ async fn work_that_is_said_to_be_done_after_nothing_but_failures_is_told_as_such
         reason,
         "it said done, but all 3 tool calls failed and nothing changed"
     );
-    world.stop().await;
 }

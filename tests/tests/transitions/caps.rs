@@ -100,7 +100,6 @@ async fn shares_given_at_once_stay_within_the_limit() {
         assert!(microusd <= 150_000 && tokens <= 25, "{microusd} {tokens}");
         scene.forget().await;
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,7 +133,6 @@ async fn shares_grow_until_nothing_is_left_and_are_given_back() {
     reports(&scene, &other, turn(), cost(0.05)).await;
     let (granted, _) = scene.pool.tells(&[used(&one, cost(0.75), true)]).await;
     assert!(granted[0].share.microusd.unwrap() > last);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,7 +183,6 @@ async fn what_is_told_live_counts_once_whoever_tells_it_again() {
         (run.input_tokens, run.output_tokens, run.in_flight.tokens),
         (900, 300, 0)
     );
-    world.stop().await;
 }
 
 /// A worker that is killed leaves a share behind and what it told; its late report adds only what is new.
@@ -219,7 +216,6 @@ async fn a_lost_session_counts_what_it_told_and_its_late_report_the_difference()
     assert_eq!(costs(&scene).await, (0.625, 0.0));
     reports(&scene, &again, turn(), cost(0.25)).await;
     assert_eq!(costs(&scene).await, (0.75, 0.0));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -246,7 +242,6 @@ async fn a_limit_below_what_is_spent_ends_what_runs() {
     };
     reports(&scene, &of, told, cost(0.5)).await;
     scene.ends(RunOutcome::LimitReached).await;
-    world.stop().await;
 }
 
 /// What runs is let end where too little is left to begin more; what is done still lands.
@@ -262,7 +257,6 @@ async fn nothing_begins_with_less_than_the_smallest_share() {
     assert!(Pool::is_integration(&landing));
     scene.done(&landing).await;
     scene.ends(RunOutcome::LimitReached).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -287,7 +281,6 @@ async fn a_session_that_used_its_share_goes_on_without_counting_a_failure() {
         .await
         .unwrap();
     assert_eq!(failures, 0);
-    world.stop().await;
 }
 
 /// Who tells no cost is counted by an estimate until something surer is told; a lost one by what is known of it.
@@ -321,7 +314,6 @@ async fn an_estimate_counts_until_the_cost_is_told() {
     scene.pool.tells(&[used(&of, about(9.0), false)]).await;
     let now = run(&scene).await;
     assert_eq!((now.cost_usd, now.estimated_usd), (0.625, 0.0));
-    world.stop().await;
 }
 
 /// A subscription counts as no cost, and is told as what it is.
@@ -344,5 +336,4 @@ async fn what_has_no_cost_is_no_cost_of_nothing() {
     reports(&scene, &of, turn(), subscription).await;
     assert_eq!(told().await, (true, false, 0.0), "ended");
     scene.forget().await;
-    world.stop().await;
 }

@@ -20,7 +20,6 @@ async fn the_database_knows_the_reasons_of_the_table() {
         .unwrap();
     let table: Vec<&str> = Failure::ALL.iter().map(|failure| failure.as_str()).collect();
     assert_eq!(known, table);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,7 +65,6 @@ async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() 
     };
     assert_eq!(model, "haiku");
     assert!(why.contains("150 of its 150 attempts were done"), "{why}");
-    world.stop().await;
 }
 
 /// A session that its workspace failed, before or after its agent had called a tool.
@@ -112,7 +110,6 @@ async fn the_same_failure_again_is_told_from_another_one() {
     let last = scene.claim().await;
     let last = Scene::prompt(&last);
     assert!(same(last, 3) && last.contains(stuck), "{last}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,5 +161,4 @@ async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_wo
     let next = Pool::join(&world).await;
     assert!(!next.is_to_drain().await);
     assert!(tick().await.is_empty());
-    world.stop().await;
 }

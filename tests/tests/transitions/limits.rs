@@ -121,7 +121,6 @@ async fn shares_of_all_features_stay_within_the_limit_of_the_day() {
         "{more}"
     );
     other.forget().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,7 +156,6 @@ async fn a_session_begins_with_the_least_of_all_levels() {
     let of = last.unwrap();
     let (granted, _) = scene.pool.tells(&[used(&of, 0.09)]).await;
     assert_eq!(granted[0].share.microusd, Some(100_000));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,7 +190,6 @@ async fn a_limit_below_what_is_spent_ends_what_runs_and_names_itself() {
     scene.goes_first(of.task).await;
     let again = scene.claim().await;
     assert_eq!(again.task, of.task);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,7 +218,6 @@ async fn a_task_at_its_limit_waits_alone_and_is_named() {
             && why.contains(&format!("budget set task {name} --max-cost USD")),
         "{why}"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -237,7 +233,6 @@ async fn a_feature_at_its_limit_ends_its_run_once_what_was_done_landed() {
     scene.done(&landing).await;
     finish::tick(&world.db).await.unwrap();
     scene.ends(RunOutcome::LimitReached).await;
-    world.stop().await;
 }
 
 /// Sessions of other accounts go on.
@@ -254,7 +249,6 @@ async fn an_account_at_its_limit_holds_its_sessions_alone() {
     looks(&world).await;
     assert_eq!(scene.pool.tells(&[used(&of, 0.5)]).await.1.len(), 1);
     scene.nothing_is_ready().await;
-    world.stop().await;
 }
 
 /// What was spent on a day that isn't there yet, by a clock that was set back, counts; what was spent before today doesn't.
@@ -280,7 +274,6 @@ async fn the_limit_of_a_day_follows_the_databases_clock_and_forgets_nothing_when
         }
     }
     scene.claim().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -321,7 +314,6 @@ async fn people_are_told_of_each_part_of_a_limit_once() {
     set(&world, Level::Day, "", 12.0).await;
     looks(&world).await;
     assert_eq!(notices(&world).await.len(), 6);
-    world.stop().await;
 }
 
 /// Whatever a session tells, and however it ends: it is counted once, and stays counted when its feature is deleted.
@@ -381,7 +373,6 @@ async fn what_was_spent_stays_counted_once() {
         .unwrap();
     assert_eq!(levels.used[&(Level::Installation, String::new())].usd, 2.5);
     drop(conn);
-    world.stop().await;
 }
 
 /// What is estimated goes by tasks that were done, with all of their sessions.
@@ -423,5 +414,4 @@ async fn an_estimate_goes_by_what_done_tasks_of_the_repository_cost() {
     let other = store::costs::before(&mut conn, "another").await.unwrap();
     assert_eq!(other, Before::default());
     drop(conn);
-    world.stop().await;
 }

@@ -48,7 +48,6 @@ async fn no_history_leads_to_an_illegal_state() {
             panic!("seed {seed}, at the end: {broken}\n{}", world.tell().await);
         }
     }
-    world.stop().await;
 }
 
 /// Two equal histories end what runs in them, one in the order of the other turned round.
@@ -86,6 +85,5 @@ async fn reports_of_different_tasks_come_to_the_same_in_any_order() {
         "only {compared} histories had two sessions at their end"
     );
     for world in worlds {
-        world.stop().await;
     }
 }

@@ -132,7 +132,6 @@ async fn no_query_gathers_rows_from_a_whole_table() {
     assert!(planned > 300, "{planned} queries");
     assert!(bad.is_empty(), "{}", bad.join("\n\n"));
     drop(conn);
-    world.stop().await;
 }
 
 /// There are as many as tasks, of all features that ever were.
@@ -146,7 +145,6 @@ async fn no_query_reads_all_integrations() {
     let (planned, bad) = read_whole(&world, "integrations", rows).await;
     assert!(planned > 20, "{planned} queries");
     assert!(bad.is_empty(), "{}", bad.join("\n\n"));
-    world.stop().await;
 }
 
 /// There may be a million of one feature, and another one has one.
@@ -160,7 +158,6 @@ async fn no_query_reads_the_whole_queue() {
     let (planned, bad) = read_whole(&world, "ready_tasks", rows).await;
     assert!(planned > 20, "{planned} queries");
     assert!(bad.is_empty(), "{}", bad.join("\n\n"));
-    world.stop().await;
 }
 
 /// Whoever deletes a row has the server look for those that refer to it, once a row.
@@ -184,7 +181,6 @@ async fn what_refers_to_what_is_deleted_is_looked_up() {
     .await
     .unwrap();
     assert!(bare.is_empty(), "no index follows {bare:?}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,5 +230,4 @@ async fn what_has_grown_is_planned_anew() {
     assert_eq!(Sizes::default().follow(&mut conn).await.unwrap(), 0);
     drop(other);
     drop(conn);
-    world.stop().await;
 }

@@ -41,7 +41,6 @@ async fn what_works_lands_though_a_task_before_it_is_tried_again() {
     assert_eq!(lands.task, again.task);
     scene.done(&lands).await;
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +58,6 @@ async fn what_fails_meanwhile_waits_for_it_and_begins_again_afterwards() {
     scene.done(&begins).await;
     scene.done(&scene.claim().await).await;
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,7 +77,6 @@ async fn a_whole_that_waits_again_holds_its_parts() {
     scene.done(&works).await;
     let lands = scene.claim().await;
     assert_eq!(lands.task, x);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +99,6 @@ async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
     let mut claimed = [scene.claim().await.task, scene.claim().await.task];
     claimed.sort();
     assert_eq!(claimed, [b, t]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +120,6 @@ async fn nothing_of_a_cancelled_feature_can_be_approved() {
     };
     assert!(why.contains("`f` is cancelled"), "{why}");
     assert_eq!(scene.state(scene.tasks[0]).await, TaskState::NeedsReview);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,7 +163,6 @@ async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too()
     let works = scene.claim().await;
     let told = Scene::prompt(&works);
     assert!(told.contains("mind the empty list"), "{told}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,7 +227,6 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
     assert_eq!(paused(t).await, Some(false));
     assert_eq!(scene.claim().await.task, t);
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,7 +248,6 @@ async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
     assert!(description.ends_with("Use the new parser."), "{description}");
     scene.run_if_over().await;
     assert_eq!(scene.claim().await.task, b);
-    world.stop().await;
 }
 
 /// A session that tells what it changed knows of its own start alone.
@@ -300,7 +292,6 @@ async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() 
     assert_eq!(start(&anew), None);
     scene.holds().await;
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }
 
 /// Its own corrections are under way when a person ends it.
@@ -351,5 +342,4 @@ async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_
         }
         scene.forget().await;
     }
-    world.stop().await;
 }

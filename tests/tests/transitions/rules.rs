@@ -64,7 +64,6 @@ async fn a_task_gets_the_agent_that_it_names_and_else_the_one_for_its_pool_and_t
         ("E", "strong"),
     ];
     assert_eq!(agents(&assigned), expected(&all));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +101,6 @@ async fn what_a_closed_agent_is_taken_for_waits_and_the_rest_goes_on() {
     let fourth = pool.claim_once(&[&["default"]; 3]).await;
     assert_eq!(agents(&fourth), expected(&[("A", "judge")]));
     assert_eq!(fourth[0].kind, SessionKind::Verify);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +119,6 @@ async fn a_task_waits_for_the_agent_that_its_run_names() {
     pool.open.push("named".to_owned());
     let assigned = pool.claim_once(&[&["default"]]).await;
     assert_eq!(agents(&assigned), expected(&[("A", "named")]));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +144,6 @@ async fn an_agents_graph_names_agents_that_exist() {
         let says_which = reason.is_some_and(|reason| reason.contains("nobodys") && reason.contains("named"));
         assert_eq!(says_which, agent == "nobodys");
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,7 +170,6 @@ async fn a_task_that_is_given_another_agent_is_offered_to_those_that_have_it() {
     assert_eq!(outcome, CommandOutcome::Done(1));
     let assigned = pool.claim_once(&[&["default"]]).await;
     assert_eq!(agents(&assigned), expected(&[("A", "default")]));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,5 +203,4 @@ async fn parts_are_done_as_somebody_wanted_the_whole() {
         ("z".to_owned(), some("default"), None, -5),
     ];
     assert_eq!(parts, expected);
-    world.stop().await;
 }

@@ -52,7 +52,6 @@ async fn what_runs_beside_a_failure_lands_and_nothing_else_begins() {
     let mut ready = [scene.claim().await.task, scene.claim().await.task];
     ready.sort();
     assert_eq!(ready, [a, c]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +83,6 @@ async fn a_failure_that_is_taken_out_stops_nothing_any_more() {
         assert_eq!(ready, [b, d], "{command:?}");
         scene.forget().await;
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,7 +106,6 @@ async fn of_two_failures_the_one_that_is_tried_again_runs_and_the_others_wait() 
     let mut ready = [scene.claim().await.task, scene.claim().await.task];
     ready.sort();
     assert_eq!((ready, scene.state(p).await), ([b, d], TaskState::Pending));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +125,6 @@ async fn what_is_split_beside_a_failure_waits_with_its_parts() {
     scene.run().await;
     scene.holds().await;
     assert_eq!(scene.pool.claim(4).await.len(), 2, "c, and what b was split into");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,7 +179,6 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
         why.contains("nothing below") && why.contains(&p.to_string()),
         "{why}"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -218,7 +213,6 @@ async fn parts_of_a_task_that_waits_again_wait_with_it() {
             .await
             .unwrap();
     assert!(starts[0].is_some() && starts[0] == starts[1], "{starts:?}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,5 +235,4 @@ async fn nothing_is_verified_beyond_a_limit() {
         .await
         .unwrap();
     assert_eq!(scene.claim().await.task, first.task, "its verification");
-    world.stop().await;
 }

@@ -54,5 +54,4 @@ async fn a_plan_that_a_person_writes_ends_the_step_that_writes_the_specification
         scene.holds().await;
         scene.forget().await;
     }
-    world.stop().await;
 }

@@ -75,7 +75,6 @@ async fn what_used_up_its_retries_fails_for_good_and_stops_what_stands_beside_it
     scene.run().await;
     scene.holds().await;
     assert_eq!(scene.state(p).await, TaskState::Pending);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,7 +95,6 @@ async fn under_continue_all_that_does_not_depend_on_it_goes_on() {
         (TaskState::Done, TaskState::Blocked)
     );
     scene.ends(RunOutcome::Failure).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,5 +132,4 @@ async fn what_kills_its_worker_three_times_fails_for_good() {
     assert_eq!(scene.state(a).await, TaskState::Failed);
     scene.ends(RunOutcome::Failure).await;
     assert_eq!(calls_for_a_person(&world).await, 0);
-    world.stop().await;
 }

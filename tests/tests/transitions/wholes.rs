@@ -92,5 +92,4 @@ async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
     scene.holds().await;
     assert_eq!(scene.claim().await.task, b);
     scene.nothing_is_ready().await;
-    world.stop().await;
 }

@@ -238,8 +238,6 @@ async fn every_change_is_logged_under_the_name_of_its_token() {
         ));
     }
     assert_eq!(log(&api, "/changes").await, expected);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -265,6 +263,4 @@ async fn only_successful_changes_are_logged_and_a_repeat_is_logged_once() {
     }
     let log = log(&api, "/changes").await;
     assert_eq!(log[before..], ["admin pause feature f"]);
-    api.stop().await;
-    world.stop().await;
 }

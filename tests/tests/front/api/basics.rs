@@ -62,8 +62,6 @@ async fn a_request_needs_a_token_with_a_fitting_role() {
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
     let problem: Value = response.json().await.unwrap();
     assert_eq!(problem["detail"], "send at most 8 MB");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -137,8 +135,6 @@ async fn a_wrong_submission_gets_its_errors_and_stores_nothing() {
 
     api.submit("x", "- {key: a, title: A}").await;
     refused(json!({"name": "x", "tasks": tasks}), 409, "feature show x").await;
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -210,8 +206,6 @@ async fn lists_are_paged_and_id_prefixes_find_tasks() {
     );
     let (_, status) = api.get("/status").await;
     assert_eq!(status["features"].as_array().unwrap().len(), 3);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -283,8 +277,6 @@ async fn a_task_joins_a_running_feature_unless_it_makes_a_cycle() {
             .starts_with("fix-the-login-"),
         "{alone}"
     );
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -353,6 +345,4 @@ async fn a_watcher_sees_the_current_state_each_change_and_the_end() {
         last["feature"]["run"]["outcome"], "complete",
         "the stream ends with the run"
     );
-    api.stop().await;
-    world.stop().await;
 }

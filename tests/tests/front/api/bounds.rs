@@ -42,8 +42,6 @@ async fn edits_and_runs_obey_the_limits_of_task_files() {
         let (status, problem) = api.post("/tasks", &json!({"title": "T", "run": run})).await;
         assert_eq!(status.as_u16(), 422, "{problem}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -60,8 +58,6 @@ async fn a_date_out_of_range_is_refused() {
         .post("/memory/import", &line("2026-01-01T00:30:00+01:00"))
         .await;
     assert_eq!((status.as_u16(), &imported["imported"]), (200, &json!(1)));
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -78,8 +74,6 @@ async fn a_large_body_of_the_wrong_shape_is_read_once() {
         .post("/tasks", &json!({"title": "T", "run": {"iterations": 5.0}}))
         .await;
     assert_eq!(status.as_u16(), 201);
-    api.stop().await;
-    world.stop().await;
 }
 
 /// Far more than anything here takes; reached only by a failing test.
@@ -103,7 +97,6 @@ async fn half_sent_and_idle_connections_are_closed() {
     }
     shutdown.cancel();
     server.await.unwrap();
-    world.stop().await;
 }
 
 /// Serves the API with these timeouts until the token is cancelled.
@@ -151,7 +144,6 @@ async fn hundreds_of_half_sent_requests_block_no_other_client() {
     assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
     shutdown.cancel();
     server.await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -183,7 +175,6 @@ async fn a_missing_or_blank_body_is_refused_in_time() {
     }
     shutdown.cancel();
     server.await.unwrap();
-    world.stop().await;
 }
 
 async fn bounded(connections: usize) -> World {
@@ -224,8 +215,6 @@ async fn connections_beyond_the_bound_wait_for_one_that_ends() {
     assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
     assert!(reply.contains("connection: close"), "{reply}");
     drop(idle.1);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -262,6 +251,4 @@ async fn streams_leave_room_for_requests() {
     };
     tokio::time::timeout(BOUND, again).await.expect("a place is free");
     drop(streams);
-    api.stop().await;
-    world.stop().await;
 }

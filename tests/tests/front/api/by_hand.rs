@@ -83,7 +83,6 @@ async fn a_feature_is_submitted_with_an_address_and_a_list_of_tasks() {
         assert!(matches!(status.as_u16(), 400 | 422), "{answer}");
         assert!(answer.to_string().contains(words), "{words}: {answer}");
     }
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -179,8 +178,6 @@ async fn a_body_error_names_the_field_and_no_rust_type() {
         &["at `tokens`", "a whole number"],
     )
     .await;
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -222,6 +219,4 @@ async fn the_examples_of_the_openapi_document_match_its_schemas() {
         .await
         .unwrap();
     assert!(page.contains("curl -X POST") && page.contains("git@github.com:team/todo.git"));
-    api.stop().await;
-    world.stop().await;
 }

@@ -87,8 +87,6 @@ async fn a_hook_makes_one_copy_for_each_signed_delivery() {
         .await;
     assert_eq!(gone.status().as_u16(), 200);
     assert_eq!(fire("deploy", &good, body.to_vec()).await.0, 401);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -126,6 +124,4 @@ async fn a_schedule_is_set_shown_paused_and_removed() {
     assert_eq!(listed["items"][0]["missed"], "skip", "{listed}");
     assert_eq!(ask(Method::DELETE, json!({})).await.0, 200);
     assert_eq!(ask(Method::DELETE, json!({})).await.0, 404);
-    api.stop().await;
-    world.stop().await;
 }

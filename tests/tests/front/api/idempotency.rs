@@ -68,7 +68,6 @@ async fn a_repeated_request_gets_the_first_answer_and_runs_once() {
     let first: Value = first.json().await.unwrap();
 
     // Another coordinator knows the key too.
-    api.stop().await;
     let api = Api::start(&world).await;
     let second = post(&api, "/tasks", "k1", &body).await;
     assert_eq!((second.status().as_u16(), replayed(&second)), (201, true));
@@ -112,8 +111,6 @@ async fn a_repeated_request_gets_the_first_answer_and_runs_once() {
         .unwrap();
     drop(conn);
     assert_eq!((gone, count(&world, "idempotency_keys").await), (1, 1));
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -143,8 +140,6 @@ async fn a_failed_request_does_not_repeat_its_finished_part() {
     let again = post(&api, "/features/f/stop", "k2", &json!({})).await;
     assert_eq!(again.status().as_u16(), 200);
     assert_eq!(again.json::<Value>().await.unwrap(), first);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -176,9 +171,6 @@ async fn one_of_several_concurrent_requests_is_executed() {
         )
         .await;
     assert_eq!(other.status().as_u16(), 201);
-    one.stop().await;
-    two.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -249,8 +241,6 @@ async fn a_resend_finds_what_a_dead_coordinator_created() {
             .iter()
             .all(|body| !String::from_utf8_lossy(body).contains("\"token\""))
     );
-    api.stop().await;
-    world.stop().await;
 }
 
 /// Creates `f` with two landed tasks, the second on top of the first.
@@ -311,8 +301,6 @@ async fn branch_operations_are_requested_once_when_a_coordinator_dies() {
         assert_eq!(second["tasks"], first["tasks"], "{path}");
         assert_eq!(count(&world, "tasks").await, before + *made as i64, "{path}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -355,8 +343,6 @@ async fn a_run_starts_once_when_a_coordinator_dies() {
         assert_eq!(second, first, "{path}");
         assert_eq!(count(&world, "runs").await, runs, "{path}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -419,8 +405,6 @@ async fn a_resent_command_runs_once_and_ends_no_later_session() {
     assert_eq!(ending, None, "the session that came after it goes on");
     once("release", "elsewhere", false).await;
     once("skip", "not needed", false).await;
-    api.stop().await;
-    world.stop().await;
 }
 
 /// Forwards connections to `to`, but cuts the first one off when its answer begins.
@@ -467,8 +451,6 @@ async fn a_command_that_loses_its_answer_retries_and_creates_one_task() {
     let items = tasks["items"].as_array().unwrap();
     assert_eq!((items.len(), &items[0]["id"]), (1, &accepted["task"]), "{stderr}");
     proxy.abort();
-    api.stop().await;
-    world.stop().await;
 }
 
 /// Gives this answer to the first request whose line begins with `begin`; forwards everything else to `to`.
@@ -549,6 +531,4 @@ async fn commands_retry_a_coordinator_that_is_briefly_unavailable() {
     }
     let (_, features) = api.get("/features").await;
     assert_eq!(features["items"].as_array().unwrap().len(), 4, "{features}");
-    api.stop().await;
-    world.stop().await;
 }

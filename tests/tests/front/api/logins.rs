@@ -48,6 +48,4 @@ async fn answers_of_the_api_show_no_login_of_a_repository() {
         .await
         .unwrap();
     assert_eq!(stored.as_deref(), Some(address));
-    api.stop().await;
-    world.stop().await;
 }

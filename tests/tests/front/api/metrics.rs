@@ -51,8 +51,6 @@ async fn slots_wanted_counts_the_room_of_features() {
     let text = figures(&api).await;
     has(&text, "ralph_slots_wanted{pool=\"gpu\"} 2");
     has(&text, "ralph_features{status=\"paused\"} 1");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,8 +62,6 @@ async fn max_parallel_may_be_the_largest_integer() {
     let (status, answer) = api.post("/features", &feature).await;
     assert_eq!(status, StatusCode::CREATED, "{answer}");
     has(&figures(&api).await, "ralph_slots_wanted{pool=\"gpu\"} 1");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,8 +94,6 @@ async fn waiting_metrics_requests_leave_connections_for_others() {
     for text in text {
         has(&text, "ralph_counters_drifted 0");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,7 +103,6 @@ async fn drifted_counters_are_reported_and_corrected() {
     api.submit("f", "- {key: a, title: A}\n- {key: b, title: B, after: [a]}\n")
         .await;
     has(&figures(&api).await, "ralph_counters_drifted 0");
-    api.stop().await;
     sqlx::query("update features set pending = pending + 1")
         .execute(&world.db)
         .await
@@ -117,7 +110,6 @@ async fn drifted_counters_are_reported_and_corrected() {
     // Each coordinator counts once a minute; this one has not counted yet.
     let api = Api::start(&world).await;
     has(&figures(&api).await, "ralph_counters_drifted 1");
-    api.stop().await;
 
     let counts = async || -> (i32, i32) {
         sqlx::query_as("select pending, blocked from features")
@@ -129,5 +121,4 @@ async fn drifted_counters_are_reported_and_corrected() {
     assert_eq!(flow::maintenance::recount::tick(&world.db).await.unwrap().0, 1);
     assert_eq!(counts().await, (1, 1));
     assert_eq!(flow::maintenance::recount::tick(&world.db).await.unwrap().0, 0);
-    world.stop().await;
 }

@@ -35,8 +35,6 @@ async fn each_path_takes_exactly_the_methods_of_the_openapi_document() {
         let taken: BTreeSet<String> = allowed.split(',').map(str::to_owned).collect();
         assert_eq!(taken, described, "{path}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -53,8 +51,6 @@ async fn a_path_that_is_not_utf8_gets_a_problem_answer() {
         .await;
     assert_eq!(refused.status().as_u16(), 400);
     assert_eq!(refused.headers()["content-type"], "application/problem+json");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -67,6 +63,4 @@ async fn an_age_out_of_range_is_refused() {
             .await;
         assert_eq!(status.as_u16(), expected, "{answer}");
     }
-    api.stop().await;
-    world.stop().await;
 }

@@ -61,6 +61,4 @@ async fn only_the_token_above_its_request_rate_is_refused() {
     }
     let health = api.send(Method::GET, "/readyz", None, None).await;
     assert_eq!(health.status().as_u16(), 200);
-    api.stop().await;
-    world.stop().await;
 }

@@ -58,5 +58,4 @@ async fn a_coordinator_with_stuck_loops_is_not_ready() {
     shutdown.cancel();
     server.await.unwrap();
     loops.await.unwrap();
-    world.stop().await;
 }

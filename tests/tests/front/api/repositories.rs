@@ -74,7 +74,6 @@ async fn the_api_and_the_commands_refuse_invalid_branch_names() {
             "{taken}: {stderr}"
         );
     }
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +105,6 @@ async fn a_branch_with_foreign_commits_fails_without_a_session() {
         "{why}"
     );
     assert_eq!(stage.world.effects_lines(), Vec::<String>::new());
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,8 +145,6 @@ async fn addresses_that_run_programs_or_point_at_the_machine_are_refused() {
         .post("/features", &feature("y", "https://example.org/a", None))
         .await;
     assert_eq!(status.as_u16(), 201, "{answer}");
-    api.stop().await;
-    world.stop().await;
 }
 
 /// Git's own error is shown, and an existing repository gets no advice to run `git init`.
@@ -179,7 +175,6 @@ async fn a_repository_that_git_cannot_read_gets_gits_own_error() {
         words.contains("bad config") && !words.contains("git init"),
         "{words}"
     );
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,5 +210,4 @@ async fn a_submission_warns_of_a_filter_that_only_the_repository_defines() {
     let submitted = output(&stage, &submit("y")).await;
     let words = String::from_utf8_lossy(&submitted.stderr).into_owned();
     assert!(submitted.status.success() && !words.contains("crypt"), "{words}");
-    stage.stop().await;
 }

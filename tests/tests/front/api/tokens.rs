@@ -57,8 +57,6 @@ async fn a_stream_ends_with_its_token() {
     let (status, _) = api.post("/features/f/cancel", &json!({})).await;
     assert_eq!(status.as_u16(), 200);
     assert!(rest_of_stream.await.unwrap().unwrap().contains("cancelled"));
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -85,8 +83,6 @@ async fn token_lists_show_the_last_use() {
     let before = used().await;
     assert_eq!(status_with(&api, Some(token)).await.0, 200);
     assert_ne!(used().await, before);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -150,8 +146,6 @@ async fn missing_wrong_and_expired_tokens_get_different_errors() {
         let body = json!({"name": "x", "role": "read", "expires_in_ms": ms});
         assert_eq!(api.post("/tokens", &body).await.0.as_u16(), 400, "{ms}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -249,6 +243,4 @@ async fn a_token_limited_to_repositories_submits_work_for_no_other() {
             .iter()
             .any(|item| item["repositories"] == json!(["github.com/acme/*"]))
     );
-    api.stop().await;
-    world.stop().await;
 }

@@ -71,5 +71,4 @@ async fn five_hundred_watchers_cost_less_than_a_hundred_megabytes() {
     let more = resident(coordinator.pid()).saturating_sub(before);
     assert!(more < MOST_BYTES, "{WATCHERS} watchers cost {more} bytes");
     drop((first, watchers, coordinator));
-    world.stop().await;
 }

@@ -59,7 +59,6 @@ async fn a_task_runs_alone_once_its_blockers_are_done() {
     assert_eq!(stage.file("b.txt"), "b");
     let (_, feature) = stage.api.get("/features/f").await;
     assert_eq!(feature["status"], "done", "{feature}");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,5 +91,4 @@ async fn a_task_that_fails_alone_ends_its_run_and_a_retry_runs_it_alone() {
         (&json!("done"), &json!(0)),
         "{a}\n{b}"
     );
-    stage.stop().await;
 }

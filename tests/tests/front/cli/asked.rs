@@ -57,6 +57,4 @@ async fn answers_create_a_task_once_the_person_confirms() {
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("the title is missing: give TITLE"), "{stderr}");
-    api.stop().await;
-    world.stop().await;
 }

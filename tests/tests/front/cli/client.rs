@@ -60,7 +60,6 @@ async fn the_client_submits_shows_status_and_completes_names() {
         .env("RALPH_TOKEN", ADMIN);
     let offered = String::from_utf8(asked.output().await.unwrap().stdout).unwrap();
     assert!(offered.lines().any(|line| line.starts_with("f\t")), "{offered}");
-    stage.stop().await;
 }
 
 #[test]

@@ -57,6 +57,4 @@ async fn completion_offers_names_of_features_and_tasks() {
             .await
             .is_empty()
     );
-    api.stop().await;
-    world.stop().await;
 }

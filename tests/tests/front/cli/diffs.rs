@@ -148,5 +148,4 @@ async fn diffs_are_shown_in_a_clone_of_the_repository() {
     let (code, _, stderr) = run(&clone, "feature checkout f");
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(std::fs::read_to_string(clone.join("note.txt")).unwrap(), "mine\n");
-    stage.stop().await;
 }

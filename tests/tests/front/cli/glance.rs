@@ -47,7 +47,6 @@ async fn overviews_count_what_needs_a_person_and_sum_up_costs() {
             &json!(1.5)
         )
     );
-    stage.stop().await;
 }
 
 /// The status lists only the newest five of the ended features.
@@ -82,7 +81,6 @@ async fn totals_include_features_that_the_status_does_not_list() {
         (&status["cost_usd"], &status["total_cost_usd"]),
         (&json!(3.0), &json!(3.5))
     );
-    stage.stop().await;
 }
 
 /// The status lists the newest five ended features and every feature that needs a person, however old.
@@ -114,7 +112,6 @@ async fn the_status_always_lists_features_that_need_a_person() {
         ),
         (6, &json!(2))
     );
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,5 +132,4 @@ async fn people_get_times_in_their_zone_and_programs_in_utc() {
         let at = log["items"][0]["at"].as_str().unwrap();
         assert!(at.ends_with('Z'), "{zone}: {log}");
     }
-    stage.stop().await;
 }

@@ -150,7 +150,6 @@ async fn one_command_shows_a_night_and_one_more_decides_each_item() {
     );
     let refused = output(&stage, "log --since yesterday").await;
     assert!(String::from_utf8_lossy(&refused.stderr).contains("give a time ago like 12h"));
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,5 +193,4 @@ async fn the_inbox_lists_limits_missing_workers_and_idle_features() {
     stdout_of(&stage, &command(&stage, "run", "stopped", "feature run").await).await;
     let kinds = inbox(&stage).await["items"].as_array().unwrap().len();
     assert_eq!(kinds, 1);
-    stage.stop().await;
 }

@@ -86,11 +86,6 @@ impl Held {
         let (_, tasks) = self.api.get("/tasks").await;
         tasks["items"].as_array().unwrap().len()
     }
-
-    async fn stop(self) {
-        self.api.stop().await;
-        self.world.stop().await;
-    }
 }
 
 fn interrupt(child: &Child) {
@@ -127,7 +122,6 @@ async fn an_interrupted_command_reports_the_run_that_it_started() {
     assert_interrupted(&output, "the run goes on");
     assert_interrupted(&output, "fix-the-login");
     assert_eq!(held.tasks().await, 1);
-    held.stop().await;
 }
 
 #[tokio::test]
@@ -141,5 +135,4 @@ async fn a_second_interrupt_does_not_wait_for_the_answer() {
     let output = child.wait_with_output().await.unwrap();
     assert_interrupted(&output, "left before the coordinator answered");
     assert_eq!(held.tasks().await, 1, "the coordinator accepted the task");
-    held.stop().await;
 }

@@ -89,7 +89,6 @@ async fn followers_see_the_session_while_it_runs_and_its_end() {
         entries.last().unwrap().update,
         TranscriptUpdate::Ended { .. }
     ));
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -131,7 +130,6 @@ async fn an_older_attempt_is_replayed_when_newer_ones_exist() {
         text.contains("has no attempt 3") && text.contains("task show"),
         "{text}"
     );
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -172,7 +170,6 @@ async fn a_long_transcript_keeps_both_ends_and_reports_the_gap() {
         "every lost entry is counted"
     );
     assert!(left_out > 20 && texts(&entries).len() < 4 << 20);
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -199,5 +196,4 @@ async fn logs_explain_why_a_deleted_transcript_is_missing() {
         }
     })
     .await;
-    stage.stop().await;
 }

@@ -104,8 +104,6 @@ async fn an_entry_is_added_found_changed_and_hidden() {
             .await
             .contains("no attempt yet")
     );
-    api.stop().await;
-    world.stop().await;
 }
 
 /// Runs an import; gives the numbers of imported and of already known entries.
@@ -162,8 +160,6 @@ async fn knowledge_files_survive_import_and_export_byte_for_byte() {
     ralph(&api, here, &["memory", "export", "back", "--repo", "r"]).await;
     let back = std::fs::read_to_string(here.join("back/cargo-bench-requires-nightly.md")).unwrap();
     assert_eq!(back, file);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,8 +227,6 @@ async fn a_batch_of_questions_is_answered_with_older_entries_only() {
     ] {
         assert!(figures.lines().any(|has| has == line), "{line} in {figures}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -292,8 +286,6 @@ async fn empty_and_invalid_memory_requests_are_refused() {
     let (status, problem) = api.get("/memory/l-000000000000").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert!(problem.to_string().contains("memory list"), "{problem}");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -341,7 +333,6 @@ async fn memory_of_a_verified_attempt_is_explained_and_revoked() {
     let entry = &all["items"][0];
     assert_eq!(entry["pruned_because"], "revoked", "{all}");
     refuses_to_restore(&stage.api, &[&entry["id"]], "was taken back with the attempt").await;
-    stage.stop().await;
 }
 
 async fn refuses_to_restore(api: &Api, ids: &[&Value], words: &str) {
@@ -390,8 +381,6 @@ async fn hidden_entries_are_restored_and_replaced_ones_are_not() {
         .await;
     assert_eq!(status, StatusCode::CONFLICT, "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains(&words), "{problem}");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -430,8 +419,6 @@ async fn titles_with_the_same_slug_get_separate_files() {
         imported(&api, here, &["memory", "import", "one", "--repo", "elsewhere"]).await,
         (4, 0)
     );
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -456,6 +443,4 @@ async fn an_entry_shown_recently_counts_as_used_without_its_records() {
             .await;
         assert_eq!(taken["entries"], unused, "{shown_days_ago:?}: {taken}");
     }
-    api.stop().await;
-    world.stop().await;
 }

@@ -139,8 +139,6 @@ async fn a_name_means_the_feature_of_the_repository_in_which_it_is_typed() {
     assert_eq!(problem["type"], "urn:ralph:problem:ambiguous");
     let (_, shown) = api.get("/features/todo?repo=github.com%2Fteam%2Ftheirs").await;
     assert_eq!(shown["id"], *theirs);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,8 +181,6 @@ async fn an_unknown_name_gets_a_similar_one_suggested() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!stderr.contains("did you mean"), "{stderr}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 /// The id with another last digit.
@@ -226,8 +222,6 @@ async fn an_unknown_id_or_token_gets_a_similar_one_suggested() {
         let stderr = String::from_utf8_lossy(&ralph(&api, &here, far).stderr).into_owned();
         assert!(!stderr.contains("did you mean"), "`{far}`: {stderr}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -270,8 +264,6 @@ async fn an_added_task_gets_its_own_key() {
         (&shown["title"], shown["blockers"].as_array().map(Vec::len)),
         (&json!("Write the tests!"), Some(1))
     );
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -321,8 +313,6 @@ async fn a_branch_belongs_to_one_feature_of_its_repository() {
     let here = clone(&world, "ours", "git@github.com:team/ours.git");
     stdout_of(&api, &here, "feature delete second --yes");
     assert_eq!(lands_on(&api, "fourth", "shared").await.0, 201);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -370,8 +360,6 @@ async fn another_work_tree_is_the_same_repository() {
             &[&owned, &format!("feature delete {tree}")],
         );
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -405,6 +393,4 @@ async fn a_branch_that_blocks_the_features_branch_is_refused_early() {
     );
     git(&here, "branch -m ralph/f/old ralph/f-old");
     stdout_of(&api, &here, create);
-    api.stop().await;
-    world.stop().await;
 }

@@ -200,7 +200,6 @@ async fn the_next_command_changes_something_in_each_state() {
     let more = json!({"description": description, "spec": "Do it.", "approve": ["plan"], "review_rounds": 0});
     stage.submit(more).await;
     check(&stage, "blocked: 1 needs you", "task approve f/plan").await;
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -222,7 +221,6 @@ async fn the_next_command_of_an_empty_draft_gives_it_a_plan() {
         .unwrap();
     assert!(status.success(), "{shown}");
     assert_eq!(state_and_next(&stage).await.1["command"], "ralph feature run f");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,5 +237,4 @@ async fn a_feature_that_continues_by_itself_or_has_ended_has_no_next() {
     assert_eq!((&state[1]["word"], next), (&json!("scheduled"), Value::Null));
     stdout_of(&stage, "feature cancel f --yes").await;
     assert_eq!(state_and_next(&stage).await.1, Value::Null);
-    stage.stop().await;
 }

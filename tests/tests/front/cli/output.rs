@@ -201,5 +201,4 @@ async fn every_kind_of_output_matches_its_schema() {
     reader.reads("costs", "cost").await;
     reader.reads("budgets", "budget").await;
     assert_eq!(reader.unseen(), [""; 0], "every kind has to be printed here");
-    stage.stop().await;
 }

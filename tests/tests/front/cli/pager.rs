@@ -43,11 +43,6 @@ impl Scene {
         let args = [&["feature", "spec", "long", "--show"], more].concat();
         Terminal::open(&self.command(&args, variables))
     }
-
-    async fn stop(self) {
-        self.api.stop().await;
-        self.world.stop().await;
-    }
 }
 
 fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command {
@@ -95,7 +90,6 @@ async fn less_shows_a_screen_at_a_time_and_may_quit_early() {
     let short = scene.command(&["feature", "spec", "short", "--show"], &[]);
     let (status, shown) = Terminal::open(&short).end();
     assert!(status.success() && shown.contains("Alone"), "{status}: {shown}");
-    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,7 +109,6 @@ async fn agent_text_cannot_control_the_terminal() {
     // A file gets the stored text.
     let stored = String::from_utf8(show.output().unwrap().stdout).unwrap();
     assert_eq!(stored, format!("{wild}\n"));
-    scene.stop().await;
 }
 
 /// A terminal gets links and the bell; a dumb terminal, a pipe and `NO_COLOR` get plain text.
@@ -161,7 +154,6 @@ async fn only_terminals_get_links_and_the_bell() {
         ![piped.stdout, piped.stderr].concat().contains(&7),
         "a pipe has no bell"
     );
-    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,7 +179,6 @@ async fn the_environment_and_a_flag_choose_the_pager() {
     ] {
         assert!(!shown(more, variables).contains('%'), "{more:?} {variables:?}");
     }
-    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,7 +210,6 @@ async fn a_pager_that_fails_loses_nothing() {
     let (status, shown) = Terminal::open(&without).end();
     assert!(status.success() && shown.contains(LAST), "{status}");
     assert!(!shown.contains("the pager"), "{shown:.1000}");
-    scene.stop().await;
 }
 
 #[test]

@@ -37,5 +37,4 @@ async fn protocol_lines_are_stored_for_the_workers_user_only() {
     assert!(!lines.contains(&key), "{lines}");
     let mode = std::fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    stage.stop().await;
 }

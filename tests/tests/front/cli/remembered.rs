@@ -34,8 +34,6 @@ async fn a_search_reads_as_many_entries_as_it_may_show() {
     let answer = &answers["items"][0];
     let count = |of: &str| answer[of].as_array().unwrap().len();
     assert_eq!(count("items") + count("left_out"), 20, "{answer}");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,8 +49,6 @@ async fn the_journal_has_no_entries_to_list_or_show() {
     let (status, problem) = api.get("/memory/d-000000000000").await;
     assert_eq!(status, StatusCode::NOT_FOUND, "{problem}");
     assert!(problem.to_string().contains("task show"), "{problem}");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,8 +86,6 @@ async fn entries_that_are_too_large_are_refused_by_name() {
     }
     let (_, all) = api.get("/memory?all=true").await;
     assert_eq!(all["items"].as_array().unwrap().len(), 1, "{all}");
-    api.stop().await;
-    world.stop().await;
 }
 
 /// Number of live entries in `/metrics`.
@@ -117,8 +111,6 @@ async fn repeated_metrics_requests_read_the_memory_once() {
         report["fates"]["entries"]["live"], 2,
         "the report shows current numbers"
     );
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,8 +127,6 @@ async fn an_import_skips_files_that_are_no_knowledge_files() {
     .unwrap();
     let import = ["memory", "import", "knowledge", "--repo", "r"];
     assert_eq!(imported(&api, world.dir(), &import).await, (1, 0));
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,8 +157,6 @@ async fn an_import_repeated_after_a_deadlock_counts_its_entries_as_new() {
         .await;
     assert_eq!(status, StatusCode::OK, "{reply}");
     assert_eq!(reply, json!({"imported": 600, "known": 0}));
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,8 +186,6 @@ async fn importing_an_export_changes_nothing() {
     );
     let (_, after) = api.get("/memory?repo=r&all=true").await;
     assert_eq!(after, before);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,8 +225,6 @@ async fn an_import_does_not_replace_a_persons_later_edit() {
     // An entry newer than the person's edit replaces it.
     assert_eq!(import(boils("e", "2100-01-01T00:00:00Z", "At 98.")).await, 1);
     assert_eq!(bodies().await, ["At 98."]);
-    api.stop().await;
-    world.stop().await;
 }
 
 /// Entries of a memory, without the fields that differ between memories.
@@ -315,6 +299,4 @@ async fn an_empty_memory_imports_all_that_another_exported() {
         .await
         .unwrap();
     assert_eq!(export("out", "r").await, "");
-    api.stop().await;
-    world.stop().await;
 }

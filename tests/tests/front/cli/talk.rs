@@ -78,8 +78,6 @@ async fn the_text_of_a_conversation_is_stored_when_the_person_leaves() {
     assert!(shown.contains("nothing was stored"), "{shown}");
     let shown = open(&world, &api, "feature spec f --show", "").end().1;
     assert!(shown.contains("# It greets in both"), "{shown}");
-    api.stop().await;
-    world.stop().await;
 }
 
 /// In a repository, the agent gets a copy of the committed files and nothing else.
@@ -122,6 +120,4 @@ async fn the_agent_of_a_conversation_sees_committed_files_only() {
     assert_eq!(code, Some(0), "{shown}");
     let (_, texts) = api.get("/features/f/texts").await;
     assert_eq!(texts["spec"], "It is a copy.", "{texts}");
-    api.stop().await;
-    world.stop().await;
 }

@@ -75,7 +75,6 @@ async fn a_wait_ends_at_once_when_nothing_runs() {
     check("feature wait d", 130, "before it ran");
     check("feature create e --no-repo", 0, "e");
     check("feature run e --wait", 5, "can't run a feature that is draft");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -99,7 +98,6 @@ async fn a_waiting_command_reports_tasks_that_no_worker_can_start() {
         text.contains("1 task has no worker") && !text.contains("nothing waits for you"),
         "{text}"
     );
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,7 +121,6 @@ async fn a_feature_waits_for_a_run_once_a_person_resolved_its_task() {
         "0 of 1 task done, 1 cancelled, 0 iterations",
     );
     check("feature run f", 5, "`ralph task create TITLE --feature f`");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,7 +168,6 @@ async fn a_draft_keeps_its_options_for_the_first_run() {
             "{task}"
         );
     }
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -223,7 +219,6 @@ async fn a_run_without_review_ends_without_a_person() {
         "next: ralph feature run by-file\n",
     );
     check("feature run by-file --wait", 1, "failed for good");
-    stage.stop().await;
 }
 
 const HELD: &str = "- key: a\n  title: Held\n  description: |\n    @effect begun\n    \
@@ -273,7 +268,6 @@ async fn ctrl_c_leaves_or_stops_a_run_and_another_run_completes_it() {
     stage.run_again().await;
     let over: Value = stage.ends("complete").await;
     assert_eq!(over["feature"]["tasks"]["done"], 1, "{over}");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -293,5 +287,4 @@ async fn feedback_after_ctrl_c_shows_the_interrupted_session() {
     terminal.until("Complete");
     assert_eq!(terminal.end().0.code(), Some(0));
     assert_eq!(stage.file("a.txt"), "tabs");
-    stage.stop().await;
 }

@@ -59,7 +59,6 @@ async fn a_task_is_inspected_and_rejected_on_the_screen() {
     let rejected: Vec<_> = entries.iter().filter(|entry| entry["what"] == "reject").collect();
     assert_eq!(rejected.len(), 1, "{log}");
     assert_eq!(rejected[0]["why"], "elsewhere", "{log}");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,5 +89,4 @@ async fn a_signal_that_ends_the_screen_restores_the_terminal() {
         terminal.until("as before");
         tokio::task::spawn_blocking(|| terminal.end()).await.unwrap();
     }
-    stage.stop().await;
 }

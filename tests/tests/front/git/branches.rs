@@ -73,7 +73,6 @@ async fn a_finished_feature_is_merged_by_the_requested_method() {
         count(&stage, "select count(*) from tasks where role = 'git'").await,
         2
     );
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +104,6 @@ async fn an_update_from_a_moved_base_allows_the_fast_forward() {
     stage.ends("complete").await;
     let head = stage.repository.head("ralph/f").unwrap();
     assert_eq!(stage.repository.head("main").unwrap(), head);
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,7 +130,6 @@ async fn an_agent_resolves_conflicts_with_the_base() {
     assert!(parents.trim().ends_with(&moved), "{parents}");
     let (_, feature) = stage.api.get("/features/f").await;
     assert_eq!(feature["base_commit"], moved.as_str());
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,7 +203,6 @@ async fn a_revert_takes_back_a_task_its_dependents_and_their_memory() {
         .git(&["ls-tree", "--name-only", "ralph/f"])
         .unwrap();
     assert!(files.contains("a.txt") && !files.contains("b.txt"), "{files}");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,7 +222,6 @@ async fn a_finished_feature_is_handed_to_the_workers_command() {
     let head = stage.repository.head("ralph/f").unwrap();
     let actual = std::fs::read_to_string(&note).unwrap();
     assert_eq!(actual, format!("ralph/f main {head} none\n"));
-    stage.stop().await;
 }
 
 /// `a` is reverted while `b` works on top of its landing; `c` has not begun.
@@ -288,5 +283,4 @@ async fn work_on_top_of_a_reverted_landing_continues() {
         files.lines().collect::<Vec<_>>(),
         ["README.md", "a.txt", "b.txt", "c.txt"]
     );
-    stage.stop().await;
 }

@@ -49,5 +49,4 @@ async fn build_output_is_sent_back_once_and_then_reported() {
         shown.contains("node_modules/") && shown.contains("new, and large"),
         "{shown}"
     );
-    stage.stop().await;
 }

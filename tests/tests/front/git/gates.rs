@@ -97,7 +97,6 @@ async fn a_person_may_allow_a_gate_that_fails_on_the_base() {
     // The first attempt failed the gate, as it would without the check of the base.
     assert_eq!(attempts(&stage).await[0].0, 2);
     assert_eq!(stage.file("tool"), "here");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,7 +108,6 @@ async fn another_gate_unblocks_a_feature_without_another_attempt() {
     assert!(code == Some(0), "{text}");
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     assert_eq!(stage.file("a.txt"), "a");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,7 +141,6 @@ async fn a_gate_is_edited_while_the_run_goes_on() {
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     let (_, shown) = stage.api.get("/features/f").await;
     assert_eq!(shown["gate"]["state"], "passed", "{shown}");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,7 +172,6 @@ async fn a_repaired_gate_is_tried_again_and_its_pass_is_shared() {
     let (code, text) = code_and_output(&stage, "feature wait g").await;
     assert!(code == Some(0), "{text}");
     assert_eq!(tries(), 3, "the gate must not be tried on the base again");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -194,5 +190,4 @@ async fn a_repaired_base_is_tried_after_an_update() {
     assert!(code == Some(0), "{text}");
     assert_eq!(attempts(&stage).await, [(1, 0)]);
     assert_eq!(stage.file("tool"), "here");
-    stage.stop().await;
 }

@@ -95,7 +95,6 @@ async fn an_unfinished_feature_is_merged_with_partial_only() {
     stage.ends("blocked").await;
     let shown = diff().await;
     assert!(shown.contains("+one"), "{shown}");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,5 +127,4 @@ async fn a_merge_that_is_refused_now_is_not_done_later() {
     assert_eq!(status, 201, "{answer}");
     stage.ends("complete").await;
     assert_eq!(stage.repository.file("main", "l.txt").unwrap(), "l\n");
-    stage.stop().await;
 }

@@ -84,7 +84,6 @@ async fn orphan_commits_are_kept_shown_and_removed_with_their_attempt() {
     let over = "select prune_before is null from features where id = $1";
     stage.world.until(over, feature).await.unwrap();
     assert_eq!(refs(&stage, "refs/ralph/attempts"), Vec::<String>::new());
-    stage.stop().await;
 }
 
 /// The server refuses the first push. Once it takes another one, the worker pushes the refused work and
@@ -120,5 +119,4 @@ async fn work_that_a_server_refused_is_pushed_later_and_reported() {
     let file = format!("{name}:a.txt");
     assert_eq!(stage.repository.git(&["show", &file]).unwrap().trim(), "1");
     assert_eq!(stage.file("a.txt"), "2");
-    stage.stop().await;
 }

@@ -166,7 +166,6 @@ async fn branches_of_attempts_are_pruned_when_nobody_needs_them() {
         .unwrap();
     assert_eq!(asked, 0);
     assert_eq!(branches(&stage), of(kept));
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,7 +190,6 @@ async fn branches_of_an_ended_feature_are_pruned_after_the_retention() {
     assert_eq!(branches(&stage), Vec::<String>::new());
     assert_eq!(sweep().await.unwrap().0, 0);
     assert_eq!(stage.file("a.txt"), "a");
-    stage.stop().await;
 }
 
 /// A dry run names attempts that are too young.
@@ -208,5 +206,4 @@ async fn a_dry_run_explains_why_nothing_is_pruned() {
         text.contains("2 attempts ended less than") && text.contains("--older-than 0"),
         "{text}"
     );
-    stage.stop().await;
 }

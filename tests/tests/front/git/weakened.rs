@@ -37,7 +37,6 @@ async fn an_attempt_that_deletes_a_test_is_reported_to_its_verifier() {
         .collect();
     let expected = json!({"path": "tests/sum.sh", "kind": "file_deleted", "lines": [], "more": 0});
     assert_eq!(found, [&expected]);
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -79,5 +78,4 @@ async fn a_review_shows_the_evidence_for_an_approval() {
     ] {
         assert!(shown.contains(words), "`{words}` in {shown}");
     }
-    stage.stop().await;
 }

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use crate::caller::{Api, ended};
 
 struct Stage {
+    // Dropped before the world whose folder it writes to.
+    worker: Spawned,
     world: World,
     api: Api,
-    worker: Spawned,
 }
 
 impl Stage {
@@ -41,12 +42,6 @@ impl Stage {
             .collect();
         tasks.sort();
         format!("{} {}", over["feature"]["run"]["outcome"], tasks.join(", ")).replace('"', "")
-    }
-
-    async fn stop(self) {
-        self.api.stop().await;
-        drop(self.worker);
-        self.world.stop().await;
     }
 }
 
@@ -105,7 +100,6 @@ async fn a_build_session_corrects_every_kind_of_invalid_graph() {
             "{name}"
         );
     }
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -127,7 +121,6 @@ async fn work_and_review_sessions_correct_their_graphs_too() {
     assert_eq!(stage.ends("split").await, "complete Good done 1, Large done 1");
     let reviewed = "complete Good done 1, Review the feature, round 1 done 1, Small done 1";
     assert_eq!(stage.ends("review").await, reviewed);
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -167,5 +160,4 @@ async fn the_second_turn_is_the_last_and_its_error_becomes_the_reason() {
     let effects = stage.world.effects_lines();
     let count = |name: &str| effects.iter().filter(|line| line.starts_with(name)).count();
     assert_eq!((count("build"), count("work")), (4, 1), "{effects:?}");
-    stage.stop().await;
 }

@@ -81,7 +81,6 @@ async fn a_rejected_task_is_done_again_with_the_persons_words() {
         .map(|e| e["what"].as_str().unwrap())
         .collect();
     assert!(done.contains(&"reject") && done.contains(&"feedback"), "{log}");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -157,7 +156,5 @@ async fn a_person_approves_one_task_and_sends_another_back_with_feedback() {
         (&log["items"][0]["what"], &log["items"][0]["why"]),
         (&json!("approve"), &json!("good enough"))
     );
-    api.stop().await;
     drop(worker);
-    world.stop().await;
 }

@@ -55,7 +55,6 @@ async fn an_approval_continues_its_run() {
     stage.ends("complete").await;
     assert_eq!(condition(&stage).await, "done");
     assert_eq!((stage.file("a.txt").as_str(), runs(&stage).await), ("one", 1));
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,7 +69,6 @@ async fn a_decision_with_no_run_leaves_the_run_ended() {
     assert!(glance.contains("1 feature needs you (`ralph inbox`)"), "{glance}");
     stdout_of(&stage, "feature run f").await;
     stage.ends("complete").await;
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +99,6 @@ async fn every_decision_continues_the_run() {
     submit_planned(&stage).await;
     stdout_of(&stage, "feature plan f --file plan.md --yes").await;
     stage.ends("complete").await;
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +119,6 @@ async fn a_decision_does_not_continue_a_stopped_run() {
     assert_eq!(condition(&stage).await, "stopped: 1 needs you");
     stdout_of(&stage, "task retry f/a").await;
     assert_eq!(condition(&stage).await, "stopped");
-    stage.stop().await;
 }
 
 const PAID: &str = "- {key: a, title: A, description: \"@on-attempt 1 @usage 10 2 0.6\\n@write a.txt a\\n@done\"}\n\
@@ -145,7 +141,6 @@ async fn a_raised_limit_continues_its_run() {
     stdout_of(&stage, "feature edit f --max-cost 3").await;
     stage.ends("complete").await;
     assert_eq!(runs(&stage).await, 1);
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,7 +159,6 @@ async fn a_raised_budget_of_the_feature_continues_its_run() {
     .await;
     stdout_of(&stage, "budget set feature f --max-cost 2").await;
     stage.ends("complete").await;
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,7 +172,6 @@ async fn a_waiting_command_waits_through_approvals() {
     assert_eq!(wait.wait().await.code(), Some(0), "{}", wait.output());
     let refused = output(&stage, "feature run f --through-approvals").await;
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--wait"));
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,5 +201,4 @@ async fn given_plans_and_tasks_wait_for_approval_too() {
     let refused = output(&stage, &submit("h", "--approve spec")).await;
     let text = String::from_utf8_lossy(&refused.stderr);
     assert!(text.contains("there is no spec to approve"), "{text}");
-    stage.stop().await;
 }

@@ -77,8 +77,6 @@ async fn an_edited_task_is_queued_again_with_its_new_values() {
         assert_eq!(status.as_u16(), 409, "{problem}");
         assert!(problem["detail"].as_str().unwrap().contains(words), "{problem}");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -112,8 +110,6 @@ async fn a_feature_is_deleted_with_its_rows_unless_it_runs() {
             .unwrap();
         assert_eq!(n, 1, "{table} has only the other feature's rows");
     }
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -160,8 +156,6 @@ async fn a_token_works_until_it_is_revoked() {
     assert_eq!(status.as_u16(), 201, "{again}");
     assert_eq!(works(&token).await, 401);
     assert_eq!(works(again["token"].as_str().unwrap()).await, 200);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -192,8 +186,6 @@ async fn a_task_of_a_folder_stays_with_the_folders_machine() {
         "{status}: {words}"
     );
     assert_eq!(edit(json!({"priority": 3})).await.0, 200);
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -209,5 +201,4 @@ async fn a_reason_too_long_for_a_prompt_is_refused() {
             assert_eq!(status.as_u16(), expected, "{command}: {answer}");
         }
     }
-    world.stop().await;
 }

@@ -94,8 +94,6 @@ async fn a_running_feature_is_edited_with_its_run_and_waiting_tasks() {
     }
     let (_, texts) = api.get("/features/f/texts").await;
     assert_eq!(texts["description"], "Anew");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -147,8 +145,6 @@ async fn edited_limits_apply_to_a_drafts_first_run_and_a_stopped_run() {
     let (status, problem) = edit(&api, json!({"max_parallel": 3})).await;
     let why = problem["detail"].as_str().unwrap().to_owned();
     assert!(status == 409 && why.contains("is cancelled"), "{why}");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,5 +179,4 @@ async fn a_feature_is_edited_by_command() {
         nothing.status.code() == Some(2) && stderr.contains("nothing to change"),
         "{stderr}"
     );
-    stage.stop().await;
 }

@@ -86,8 +86,6 @@ async fn edges_in_a_running_feature_block_and_release_its_tasks() {
         what,
         ["wait for", "wait for", "no longer wait for", "no longer wait for"]
     );
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -141,8 +139,6 @@ async fn an_impossible_edge_is_refused_and_a_cycle_is_named() {
         409,
         &["in progress", "task release"],
     );
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -182,8 +178,6 @@ async fn a_deleted_task_releases_the_tasks_that_wait_for_it() {
         )
         .await;
     assert_eq!(read.status().as_u16(), 403, "a deletion needs the role `admin`");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -209,8 +203,6 @@ async fn an_edit_of_an_outdated_description_is_refused() {
     );
     let (_, shown) = api.get("/tasks/f%2Fa").await;
     assert_eq!(shown["description"], "mine");
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -249,8 +241,6 @@ async fn a_person_starts_the_build_and_the_review_of_a_feature() {
     assert_eq!(status.as_u16(), 200, "{started}");
     assert_eq!(states(&api, "f").await, "a done, review-1 pending");
     invariants::check(&world.db).await.unwrap();
-    api.stop().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -301,6 +291,4 @@ async fn a_tree_is_read_in_pages_and_a_limit_is_reported() {
         let (lines, stderr) = tree(of, "4");
         assert!(lines == 4 && stderr.is_empty(), "{of}: {lines} {stderr}");
     }
-    api.stop().await;
-    world.stop().await;
 }

@@ -77,7 +77,6 @@ async fn an_idea_becomes_a_reviewed_branch() {
     // Iterations are attempts at work; the limit is 20, and 5 for each of the 3 tasks that agents added.
     assert_eq!(over["feature"]["run"]["limits"]["iterations"], 35, "{over}");
     assert_eq!(over["feature"]["run"]["iterations"], 3, "{over}");
-    stage.stop().await;
 }
 
 const APPROVED: &str = r#"A program that greets.
@@ -151,7 +150,6 @@ async fn people_approve_rewrite_and_reject_results_of_steps() {
     assert_eq!(stage.file("hi.txt"), "hi");
     assert!(waited().await.contains(", on branch ralph/f\n"));
     assert_eq!(stage.texts().await["tasks"], Value::Null);
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -170,7 +168,6 @@ async fn an_invalid_graph_fails_the_attempt_and_the_next_one_sees_why() {
         titles,
         [("A".to_owned(), 1), ("Break the plan into tasks".to_owned(), 2)]
     );
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -194,7 +191,6 @@ async fn a_failed_gate_stops_a_landing_and_its_output_reaches_the_retry() {
     stage.ends("complete").await;
     assert_eq!(stage.titles().await, [("Right".to_owned(), 2)]);
     assert_eq!(stage.file("a.txt"), "right");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -235,7 +231,6 @@ CHANGES
         expected.map(|(title, n)| (title.to_owned(), n))
     );
     assert_eq!(stage.file("b.txt"), "b");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -269,7 +264,6 @@ async fn a_feature_without_a_graph_ends_with_no_plan_and_can_continue() {
     let (status, answer) = stage.api.post("/tasks/f%2Fbuild/retry", &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
     stage.ends("blocked").await;
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -312,5 +306,4 @@ async fn a_person_changes_a_graph_that_waits_for_approval() {
         status == 409 && words.contains("waits for approval"),
         "{status}: {words}"
     );
-    stage.stop().await;
 }

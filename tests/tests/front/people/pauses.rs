@@ -79,5 +79,4 @@ async fn a_paused_feature_finishes_its_session_and_starts_nothing() {
         assert_eq!(times, 1, "{effect}: {lines:?}");
     }
     check("pause", 1, "can't pause a feature that is done").await;
-    stage.stop().await;
 }

@@ -42,7 +42,6 @@ async fn a_workflow_that_an_agent_wrote_lands_when_a_person_approves() {
         stage.titles().await,
         [("Set up CI".to_owned(), 1), ("Write code".to_owned(), 1)]
     );
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +60,6 @@ async fn a_feature_sets_its_protected_paths_and_a_move_changes_one() {
     stage.ends("complete").await;
     assert_eq!(stage.file(".github/workflows/test.yml"), "on: push");
     assert_eq!(stage.file("db/1.sql"), "create table a ();");
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,7 +77,6 @@ async fn an_invalid_pattern_of_protected_paths_is_refused() {
             "{stderr}"
         );
     }
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,5 +94,4 @@ async fn the_verifier_learns_of_a_changed_script_of_the_gate() {
     let over = stage.ends("blocked").await;
     let waits = over["attention"][0]["reason"].as_str().unwrap_or_default();
     assert!(waits.contains("The check is gone."), "{over}");
-    stage.stop().await;
 }

@@ -101,7 +101,6 @@ async fn a_session_waits_for_an_answer_and_continues_with_it() {
         !twice.status.success() && why.contains("answered that already"),
         "{why}"
     );
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -129,7 +128,6 @@ async fn an_unanswered_session_ends_and_the_next_one_has_the_answer() {
     assert_eq!(task["attempt"], 2, "{task}");
     assert_eq!(task["dispatches"][0]["failure"], "unanswered");
     assert_eq!(stage.file("db.txt"), "Postgres");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -144,7 +142,6 @@ async fn an_answer_reaches_a_session_over_a_restart_of_the_coordinator() {
     let (_, task) = stage.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["attempt"], 1, "{task}");
     assert_eq!(stage.file("db.txt"), "Postgres");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -159,7 +156,6 @@ async fn an_answer_after_the_sessions_death_reaches_the_next_one() {
     let (_, task) = stage.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["attempt"], 2, "{task}");
     assert_eq!(stage.file("db.txt"), "Postgres");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -174,7 +170,6 @@ async fn an_elicitation_is_answered_by_a_person() {
     stdout_of(&stage, "task answer f/a --choice 2").await;
     let log = wait_for_output(&stage, "logs f/a --attempt 1", "answered: SQLite").await;
     assert!(log.contains("elicitation/create Which database?"), "{log}");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -201,7 +196,6 @@ async fn without_people_the_agent_decides_and_the_question_is_stored() {
         (task["status"] == "done").then_some(()).ok_or(task)
     })
     .await;
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -225,5 +219,4 @@ async fn a_person_sends_a_message_to_a_running_session() {
         why.contains("no session of") && why.contains("task feedback"),
         "{why}"
     );
-    stage.stop().await;
 }

@@ -54,7 +54,6 @@ async fn tools_of_a_session_store_memory_and_refuse_wrong_calls() {
     assert!(bytes > 500, "the connection survives: {after}");
     let facts = wait_for_output(&stage, "memory list --kind knowledge --repo r", "Port").await;
     assert!(facts.contains("Port"), "{facts}");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -73,7 +72,6 @@ async fn a_session_creates_tasks_and_asks_with_its_tools() {
     assert!(log.contains("right"), "{log}");
     let titles = stage.titles().await;
     assert!(titles.contains(&("X".to_owned(), 1)), "{titles:?}");
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -102,7 +100,6 @@ async fn a_session_finds_no_memory_that_is_switched_off() {
         off.contains("nothing is known of that") && !off.contains("8123"),
         "{off}"
     );
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -116,7 +113,6 @@ async fn an_agent_can_be_configured_without_tools() {
         "mcp task_context: none is offered",
     )
     .await;
-    stage.stop().await;
 }
 
 #[tokio::test]
@@ -138,7 +134,6 @@ async fn an_assistant_has_commands_as_tools_with_the_rights_of_its_token() {
     )
     .await;
     assert!(answers[0].starts_with("error: "), "{answers:?}");
-    stage.stop().await;
 }
 
 /// Calls tools as an assistant with that token.

@@ -92,11 +92,6 @@ impl Desk {
             .map(|path| std::fs::read_to_string(path).unwrap())
             .collect()
     }
-
-    async fn stop(self) {
-        self.api.stop().await;
-        self.world.stop().await;
-    }
 }
 
 fn version_in(text: &str) -> String {
@@ -146,7 +141,6 @@ async fn a_text_from_a_file_replaces_only_the_version_that_was_read() {
         &["what it replaces is kept in"],
     );
     assert_eq!(desk.saved_texts(&text), ["By three.\n"]);
-    desk.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -181,7 +175,6 @@ async fn an_editor_with_an_outdated_text_loses_nothing() {
     assert!(desk.saved_texts(&text).contains(&"By three".to_owned()), "{text}");
     let (_, task) = desk.api.get("/tasks/f%2Fa").await;
     assert_eq!(task["description"], "By two");
-    desk.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,5 +210,4 @@ async fn the_log_of_a_task_shows_changes_made_with_flags() {
         (&task["description"], &task["title"]),
         (&json!("Other"), &json!("B"))
     );
-    desk.stop().await;
 }

@@ -34,7 +34,6 @@ async fn a_backoff_is_shown_with_its_cause_and_end() {
     );
     assert_eq!(task(&stage, "f/b").await["waits"], "waits for a");
     wait_for_output(&stage, "status", why).await;
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +61,6 @@ async fn a_queue_position_is_shown_while_all_slots_are_busy() {
     stdout_of(&stage, "feature pause f").await;
     wait_for_output(&stage, "task show f/c", "its feature is paused").await;
     std::fs::write(go, "").unwrap();
-    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,5 +75,4 @@ async fn a_missing_worker_and_a_start_time_are_different_reasons() {
     wait_for_output(&stage, "task show f/b", "it begins later until 2999-01-01").await;
     stdout_of(&stage, "feature stop f").await;
     wait_for_output(&stage, "task show f/a", "its feature is stopped").await;
-    stage.stop().await;
 }

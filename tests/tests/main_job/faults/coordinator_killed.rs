@@ -67,7 +67,6 @@ async fn killed_everywhere(coordinators: usize) {
         () = rounds(&world, &once) => {}
     }
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -54,7 +54,6 @@ async fn a_session_that_fills_the_disk_ends_and_other_slots_continue() {
     assert_eq!(landed.file("ralph/filling", "work.txt").unwrap().trim(), "one");
     assert!(landed.file("ralph/filling", "full").is_err());
     assert_eq!(other.attempts().await.len(), 1);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,5 +69,4 @@ async fn a_disk_nearly_full_from_the_start_warns_and_ends_no_session() {
     let scene = Scene::submit(&world, "low", ONE).await;
     scene.completes().await;
     assert_eq!(scene.attempts().await.len(), 1);
-    world.stop().await;
 }

@@ -38,7 +38,6 @@ async fn coordinators_send_no_answer_to_a_control_subject() {
     stub.link.claim(&stub.request()).await.unwrap();
     world.bus.client.flush().await.unwrap();
     assert!(orders.next().now_or_never().is_none(), "an order was forged");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +91,6 @@ async fn no_worker_renews_or_settles_the_dispatch_of_another() {
         scene.attempts().await,
         [("settled".into(), "done".into(), String::new())]
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,5 +111,4 @@ async fn a_text_has_at_most_256_parts() {
         let answer: BlobAnswer = serde_json::from_slice(&answer.payload).unwrap();
         assert_eq!(matches!(answer, BlobAnswer::Stored), fits, "{index}: {answer:?}");
     }
-    world.stop().await;
 }

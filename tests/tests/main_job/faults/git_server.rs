@@ -38,7 +38,6 @@ async fn a_feature_lands_on_a_server_with_a_login_that_loses_answers() {
     assert_eq!(landed, expected);
     repository.git(&["fsck", "--strict"]).unwrap();
     drop(worker);
-    world.stop().await;
 }
 
 /// A worker whose user's credential helper knows the login.
@@ -103,5 +102,4 @@ async fn a_git_server_that_is_away_for_a_while_costs_no_attempt() {
     let expected = expected.map(|(kind, outcome)| (kind.to_owned(), outcome.to_owned(), 2));
     assert_eq!(outcomes, expected, "{}", world.tell().await);
     drop(worker);
-    world.stop().await;
 }

@@ -27,7 +27,6 @@ async fn costs_one_attempt(point: &str) {
     assert!(attempts[0].2.contains(&reason), "{attempts:?}");
     assert!(worker.try_wait().is_none(), "{}", worker.output());
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +58,6 @@ async fn a_panic_in_an_integration_is_tried_again() {
     let expected = [("work", "done"), ("integrate", "error"), ("integrate", "merged")];
     let expected = expected.map(|(kind, outcome)| (kind.to_owned(), outcome.to_owned()));
     assert_eq!(ends, expected, "{}", worker.output());
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +75,6 @@ async fn a_panic_after_a_report_costs_nothing() {
         "{}",
         worker.output()
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,5 +108,4 @@ async fn a_worker_whose_heartbeats_stop_drains_and_logs_it() {
         scene.attempts().await,
         [("settled".into(), "done".into(), String::new())]
     );
-    world.stop().await;
 }

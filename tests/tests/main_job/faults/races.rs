@@ -73,7 +73,6 @@ async fn a_turn_that_is_being_claimed_is_not_queued_again() {
         .await
         .unwrap();
     assert_eq!(queued, 0, "a second claim would take the turn from the first");
-    world.stop().await;
 }
 
 /// The prompts of a batch share one row; repeated claims come one by one, in other batches.
@@ -100,5 +99,4 @@ async fn prompts_are_stored_when_claims_of_a_batch_are_repeated() {
         assert!(stored.is_some(), "the prompt of {}", one.claim);
     }
     drop(conn);
-    world.stop().await;
 }

@@ -142,7 +142,6 @@ async fn repeated_late_and_outdated_reports_count_once() {
         late_but_before_the_next_claim(&world),
         of_an_older_dispatch(&world)
     );
-    world.stop().await;
 }
 
 async fn of_an_unknown_version(world: &World) {
@@ -310,7 +309,6 @@ async fn an_unreadable_report_waits_or_ends_its_attempt_and_is_never_lost() {
     )
     .await;
     of_an_unknown_version(&world).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -353,5 +351,4 @@ async fn a_poisoned_report_ends_its_attempt_and_stops_no_other() {
     assert_eq!((again.task, again.attempt), (claimed[2].task, 2));
     stub.publish(&stub.done(&again)).await.unwrap();
     scene.completes().await;
-    world.stop().await;
 }

@@ -86,5 +86,4 @@ async fn landings_after_the_backup_are_found_and_not_done_again() {
         .unwrap();
     assert_eq!(landed, 2);
     drop((coordinator, worker));
-    world.stop().await;
 }

@@ -76,7 +76,6 @@ async fn dies_under_workers(server: Server, steps: &[&str]) {
     join_all(halted.iter().map(|(scene, _)| scene.completes())).await;
     drop(halted);
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 async fn dies_around_sessions(server: Server) {
@@ -109,7 +108,6 @@ async fn dies_under_a_coordinator(server: Server) {
     }
     drop(coordinator);
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,7 +48,6 @@ async fn a_settled_report_is_confirmed_each_time_it_comes() {
         }];
         assert_eq!(order, Control::Settled { settled });
     }
-    world.stop().await;
 }
 
 /// A push that succeeds after its session's report stays on disk. Any later instance reports it, until a
@@ -101,7 +100,6 @@ async fn a_late_push_survives_its_worker_until_a_coordinator_knows_it() {
     world.until(known, claimed.dispatch.0).await.unwrap();
     until("the late push to leave the spool", async || !file.exists()).await;
     drop(worker);
-    world.stop().await;
 }
 
 fn session(report: &mut Report) -> &mut SessionReport {
@@ -138,5 +136,4 @@ async fn a_worker_removes_settled_reports_from_its_spool() {
     let emptied = tokio::time::timeout(SOON, empty).await;
     emptied.expect("reports are still in the spool");
     drop(worker);
-    world.stop().await;
 }

@@ -72,5 +72,4 @@ async fn an_unreadable_assignment_is_logged_and_not_claimed_again() {
     assert_eq!(claims.load(Ordering::Relaxed), 1, "{}", worker.output());
     worker.signal(Signal::SIGTERM);
     assert!(worker.wait().await.success(), "{}", worker.output());
-    world.stop().await;
 }

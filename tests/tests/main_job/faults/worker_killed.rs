@@ -54,7 +54,6 @@ async fn killed_at_each(points: &[&str], afterwards: Afterwards) {
     world.coordinator().await.unwrap();
     join_all(points.iter().map(|point| killed_at(&world, point, afterwards))).await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 fn integration(point: &&&str) -> bool {
@@ -120,5 +119,4 @@ async fn worker_killed_three_times_by_one_session_leaves_it_to_a_person() {
         .until("select state = 'needs_review' and lost_alone = 3 from tasks where feature_id = $1")
         .await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

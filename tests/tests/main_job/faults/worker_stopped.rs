@@ -51,7 +51,6 @@ async fn worker_stopped_while_it_integrates_does_not_land_twice() {
     ];
     join_all(points.map(|point| stopped_at(&world, point))).await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 fn waits_in_its_first_attempt(gate: &Path) -> String {
@@ -89,7 +88,6 @@ async fn a_stopped_worker_is_fenced_when_it_wakes_and_its_work_is_kept() {
     let pushed = "select bool_and(pushed_ref is not null) from dispatches where feature_id = $1 and state = 'superseded'";
     scene.until(pushed).await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,5 +124,4 @@ async fn a_stopped_workers_name_is_taken_over_and_its_session_ends() {
     first.signal(Signal::SIGCONT);
     world.check_processes().await.unwrap();
     scene.check().await;
-    world.stop().await;
 }

@@ -105,7 +105,6 @@ async fn tasks_with_common_paths_run_in_turn_when_asked_to() {
         .await
         .unwrap();
     assert_eq!(remaining, 0);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +124,6 @@ async fn tasks_with_common_paths_run_together_by_default() {
     scene
         .until("select count(*) >= 2 from tasks where feature_id = $1 and state = 'done'")
         .await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,7 +168,6 @@ async fn paths_that_an_attempt_changed_count_for_the_next_one() {
         repository.file("ralph/learned", "a.txt").unwrap(),
         "known\nunknown\n"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,5 +192,4 @@ async fn a_held_task_begins_when_a_person_cancels_the_other_one() {
         .await;
     std::fs::write(&gate, "").unwrap();
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

@@ -231,5 +231,4 @@ async fn misbehaving_agents_do_not_disturb_the_workers_other_slots() {
     }
     assert!(worker.try_wait().is_none(), "{}", worker.output());
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

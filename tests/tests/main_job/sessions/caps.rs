@@ -76,7 +76,6 @@ async fn sessions_end_at_the_runs_cost_with_their_work_pushed() {
         world.tell().await
     );
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 /// Each session spends 0.1 USD a second and exceeds the limit by at most one update.
@@ -99,7 +98,6 @@ async fn fifty_sessions_at_once_end_at_the_runs_cost() {
     assert!(sessions >= 50, "{sessions}");
     assert!((45.0..=50.0 + 0.1 * sessions as f64).contains(&usd), "{usd}");
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +120,6 @@ async fn sessions_end_at_the_runs_tokens() {
         (900..1_000 + 100 * sessions).contains(&tokens),
         "{tokens} tokens by {sessions} sessions"
     );
-    world.stop().await;
 }
 
 /// The agent may spend during its grace and is then killed; its updates until then count.
@@ -141,7 +138,6 @@ async fn an_agent_that_ignores_cancel_while_it_spends_is_killed() {
     assert_eq!(sessions, 1);
     assert!((0.5..0.6 + 0.1 * grace + 1.0).contains(&usd), "{usd}");
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +171,6 @@ async fn a_session_out_of_contact_ends_at_its_share() {
             .unwrap();
     assert!((0.2..=0.3 + 1e-9).contains(&usd), "{usd}");
     assert_eq!(world.ended(run).await.unwrap(), RunOutcome::LimitReached);
-    world.stop().await;
 }
 
 /// Prices of the scripted agent's model. USD per million input and output tokens.
@@ -207,7 +202,6 @@ async fn the_cost_of_an_agent_that_reports_only_tokens_is_limited() {
         (0.9..1.0 + 0.11 * sessions as f64).contains(&usd),
         "{usd} USD by {sessions} sessions"
     );
-    world.stop().await;
 }
 
 /// Without a configured price too.
@@ -232,6 +226,5 @@ async fn the_cost_of_an_agent_without_usage_is_estimated_and_limited() {
             usd >= 0.9 * limit_usd && (estimated - usd).abs() < 1e-6,
             "{estimated} of {usd}"
         );
-        world.stop().await;
     }
 }

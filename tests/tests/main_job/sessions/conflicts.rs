@@ -87,7 +87,6 @@ async fn attempt_after_a_conflict_gets_both_sides_and_lands() {
     }
     drop(conn);
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +110,6 @@ async fn conflict_markers_do_not_land() {
     let repository = scene.repository.as_ref().unwrap();
     let landed = repository.git(&["show", "ralph/left-over:a.txt"]).unwrap();
     assert_eq!(landed.trim(), "left");
-    world.stop().await;
 }
 
 /// `b` conflicts with `a1` and with `a2`. While its third attempt works, `a3` finishes with the same file.
@@ -210,5 +208,4 @@ async fn after_two_conflicts_a_task_works_alone_and_lands_first() {
     let repository = scene.repository.as_ref().unwrap();
     assert_eq!(repository.file("ralph/thrice", "a.txt").unwrap(), "all\n");
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

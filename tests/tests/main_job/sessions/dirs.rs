@@ -99,7 +99,6 @@ async fn tasks_work_one_after_the_other_in_the_folder_itself() {
             .unwrap();
     assert_eq!(verdicts, ["passed"]);
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,7 +147,6 @@ async fn a_folder_that_the_worker_may_not_use_stays_closed() {
     let (_, _, reason) = scene.attempts().await.pop().unwrap();
     assert!(reason.contains("own data lies in it"), "{reason}");
     assert!(!dir.join("one.txt").exists() && !all.join("one.txt").exists());
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,7 +195,6 @@ async fn the_folder_of_a_dead_worker_is_held_until_a_person_frees_it() {
     std::fs::write(&gate, "").unwrap();
     assert_eq!(std::fs::read_to_string(dir.join("one.txt")).unwrap(), "one\n");
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -236,5 +233,4 @@ async fn features_of_one_folder_share_one_slot() {
         assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
     }
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

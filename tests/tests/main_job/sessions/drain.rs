@@ -69,7 +69,6 @@ async fn drained_worker_lets_its_session_finish_and_takes_nothing_new() {
     let _next = world.worker(&options("next")).unwrap();
     scene.completes().await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +98,6 @@ async fn a_session_that_outlasts_the_drain_is_pushed_and_continued() {
         .file("ralph/half", "half.txt")
         .unwrap();
     assert_eq!(file, "first half\nsecond half\n");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +131,6 @@ async fn a_second_sigterm_ends_a_worker_and_its_agents_at_once() {
     assert_eq!(world.session_processes(), []);
     let _again = world.worker(&options("twice")).unwrap();
     scene.completes().await;
-    world.stop().await;
 }
 
 /// Kills a worker in its drain, as a service manager with a short timeout does.
@@ -178,7 +175,6 @@ async fn a_session_of_a_worker_killed_in_its_drain_is_continued() {
     assert_eq!(attempts[0], interrupted());
     scene.until(NO_DEATH).await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 /// A verifier leaves nothing to push, so only its note on the disk shows that it ran.
@@ -217,7 +213,6 @@ async fn a_verifier_of_a_worker_killed_in_its_drain_is_interrupted_too() {
     let judged: Vec<&str> = judged.map(|(_, outcome)| outcome.as_str()).collect();
     assert_eq!(judged, ["interrupted", "passed"], "{outcomes:?}");
     scene.until(NO_DEATH).await;
-    world.stop().await;
 }
 
 /// Waits for a file of this name below the world's folder.
@@ -260,7 +255,6 @@ async fn a_drain_ends_a_session_during_its_setup() {
     std::fs::write(&config, "[workspace]\nsetup = [\"true\"]\n").unwrap();
     let _next = world.worker(&options("next")).unwrap();
     scene.completes().await;
-    world.stop().await;
 }
 
 /// Blocks fetches from repositories of this machine until the gate `go` opens; gives the git configuration's
@@ -306,5 +300,4 @@ async fn a_drain_ends_a_session_during_its_fetch() {
     // The worker continues in the same folder with the unfinished mirror.
     let _again = world.worker(&options("drained")).unwrap();
     scene.completes().await;
-    world.stop().await;
 }

@@ -31,7 +31,6 @@ async fn files_of_a_task_without_a_repository_stay_where_its_attempt_says() {
     let (_, folder) = reason.split_once("days, in ").unwrap();
     let answer = std::fs::read_to_string(std::path::Path::new(folder).join("answer.txt")).unwrap();
     assert_eq!(answer.trim(), "42");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +60,6 @@ async fn files_of_a_dead_workers_session_are_kept_by_its_next_instance() {
     let (_, folder) = reason.split_once("days, in ").unwrap();
     let half = std::fs::read_to_string(std::path::Path::new(folder).join("half.txt")).unwrap();
     assert_eq!(half.trim(), "21");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,5 +97,4 @@ async fn a_session_of_a_dead_worker_is_timed_until_its_last_heartbeat() {
     .await
     .unwrap();
     assert!(ran_ms > 0 && (ran_ms as f64) < took_ms, "{ran_ms} of {took_ms}");
-    world.stop().await;
 }

@@ -35,5 +35,4 @@ async fn a_long_result_survives_its_worker_while_no_coordinator_runs() {
         .await
         .unwrap();
     assert_eq!(journal, "Said much.");
-    world.stop().await;
 }

@@ -96,7 +96,6 @@ async fn misbehaving_agent_costs_its_own_attempt_and_leaves_no_process() {
         .unwrap();
     join_all(CASES.iter().map(|case| check_case(&world, case))).await;
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +135,6 @@ async fn a_task_waits_for_a_missing_agent_and_loses_no_attempt() {
         .unwrap();
     assert_eq!(failures, 0);
     world.check_counts(scene.feature).await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,5 +162,4 @@ async fn a_crash_of_an_agent_that_keeps_sessions_costs_no_attempt() {
         .unwrap();
     assert_eq!(journal, "Begun.\nAnd ended.");
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

@@ -50,5 +50,4 @@ async fn sessions_go_to_the_agents_that_the_machines_rules_choose() {
     ];
     let expected = expected.map(|(agent, task)| (agent.to_owned(), task.short().to_string()));
     assert_eq!(began, expected.into(), "{}", world.tell().await);
-    world.stop().await;
 }

@@ -55,7 +55,6 @@ async fn killed_at(point: &str) {
     let body = head.git(&["log", "-1", "--format=%B", "ralph/said"]).unwrap();
     assert!(!body.contains("broken off"), "{body}");
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +91,6 @@ async fn a_verdict_survives_a_worker_killed_before_its_report() {
     let expected = [("work", "done"), ("verify", "passed"), ("integrate", "merged")];
     check_reported_once(&world, &expected).await;
     world.effects_of("judged", 1).await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,5 +114,4 @@ async fn the_next_instance_waits_for_an_unavailable_git_server() {
     let outcome = world.ended(run).await.unwrap();
     assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
     check_reported_once(&world, &[("work", "done"), ("integrate", "merged")]).await;
-    world.stop().await;
 }

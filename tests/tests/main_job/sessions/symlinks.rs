@@ -131,5 +131,4 @@ async fn links_that_an_attempt_leaves_lead_nobody_out_of_the_workspace() {
             .await
             .unwrap();
     assert!(!texts.concat().contains("outside-word"), "{texts:?}");
-    world.stop().await;
 }

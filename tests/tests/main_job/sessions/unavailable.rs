@@ -97,7 +97,6 @@ async fn an_unavailable_agent_leaves_its_worker_to_other_agents() {
         "the agent rests after each failure: {}",
         world.tell().await
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,7 +187,6 @@ async fn an_account_over_its_rate_waits_everywhere_and_others_go_on() {
         .await
         .unwrap();
     assert_eq!(remaining, 0, "a success resets it");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,7 +239,6 @@ async fn one_of_five_waiting_tasks_tries_the_account_after_its_pause() {
         .await;
     std::fs::write(&end, "").unwrap();
     scene.completes().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -266,7 +263,6 @@ async fn the_pause_of_a_quota_lasts_as_long_as_the_agent_says() {
     assert_eq!(failure, "quota");
     // Without the agent's time, the pause would be a minute.
     assert!((2.9..20.0).contains(&waited), "{waited}");
-    world.stop().await;
 }
 
 /// The branches of attempts in a scene's repository.
@@ -317,7 +313,6 @@ async fn a_session_that_its_provider_refuses_leaves_no_empty_branch() {
     assert_eq!([1, 2, 3].map(of), [false, true, true], "{branches:?}");
     let landed = scene.repository.as_ref().unwrap();
     assert_eq!(landed.file("ralph/knocks", "half.txt").unwrap().trim(), "half");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -350,5 +345,4 @@ async fn agents_that_hang_at_their_start_do_not_delay_a_healthy_one() {
         .await
         .unwrap();
     assert!(ended <= 4, "{ended} agents had failed to start before");
-    world.stop().await;
 }

@@ -132,7 +132,6 @@ async fn a_verdict_holds_as_long_as_the_patch_is_the_same() {
         );
     }
     world.check_processes().await.unwrap();
-    world.stop().await;
 }
 
 /// The verifier within a turn dies: the turn stays with the task, and another verifier judges it.
@@ -165,5 +164,4 @@ async fn a_turn_survives_the_death_of_its_verifier() {
     assert_eq!(steps, expected, "{}", world.tell().await);
     drop(first);
     world.check_processes().await.unwrap();
-    world.stop().await;
 }

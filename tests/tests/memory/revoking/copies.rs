@@ -137,7 +137,6 @@ async fn copies_of_what_is_revoked_go_back_to_quarantine() {
     assert!(matches!(restored, Restored::Entries(1)), "{restored:?}");
     assert_eq!(live_with(&world, "checksum t").await, 1);
     drop(conn);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,7 +186,6 @@ async fn near_copies_are_witnesses_of_one_entry() {
     };
     assert_eq!(taken.entries, 1);
     let _ = first;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -243,7 +241,6 @@ async fn what_one_task_leaves_in_many_attempts_hides_nothing_of_others() {
         let after = found(&world, text).await;
         assert!(after.contains(&text.to_owned()), "{text}: {after:?}");
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -285,5 +282,4 @@ async fn copies_that_arrive_while_the_source_is_revoked_are_found() {
         found(&world, "Build the kettle with its checksum").await,
         Vec::<String>::new()
     );
-    world.stop().await;
 }

@@ -63,7 +63,6 @@ async fn taking_back_the_middle_of_a_chain_leaves_its_end_in_place() {
         (1, vec!["At 100 degrees.".to_owned()]),
         "the first one comes back when nothing stands before it any more"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,7 +80,6 @@ async fn purging_the_middle_of_a_chain_leaves_its_end_in_place() {
         .unwrap();
     assert_eq!(library::purge(&world.db, &[entry]).await.unwrap().0, 1);
     assert_eq!(live(&world).await, (1, vec!["At 90 degrees.".to_owned()]));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +108,6 @@ async fn what_an_open_attempt_will_leave_cannot_be_taken_back_yet() {
     .await;
     assert_eq!(revoke(&world, open.dispatch).await, Some(1));
     assert_eq!(live(&world).await, (0, vec![]));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,7 +131,6 @@ async fn what_people_gave_is_never_replaced_by_an_agent() {
     library::add(&world.db, &[given]).await.unwrap();
     let (_, bodies) = live(&world).await;
     assert_eq!(bodies, ["At 20 degrees.", "At 99 degrees, says a person."]);
-    world.stop().await;
 }
 
 fn knowledge(title: &str, body: &str) -> GivenEntry {
@@ -205,7 +201,6 @@ async fn what_is_merged_meanwhile_is_taken_back_too() {
     };
     assert_eq!(taken.entries, 2);
     assert_eq!(live(&world).await, (0, vec![]));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,7 +222,6 @@ async fn what_is_merged_meanwhile_is_purged_too() {
         .await
         .unwrap();
     assert_eq!(left, 0);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,5 +247,4 @@ async fn taking_back_waits_for_what_happens_to_the_feature() {
     };
     assert_eq!(taken.entries, 1);
     assert_eq!(live(&world).await, (0, vec![]));
-    world.stop().await;
 }

@@ -74,7 +74,6 @@ async fn server_that_is_away_counts_against_nobody_until_it_is_for_long() {
         (0, 0, 0),
         "no iteration, no failure that others are told of"
     );
-    world.stop().await;
 }
 
 /// A worker sends a report again until it is settled, so both may be read together.
@@ -99,7 +98,6 @@ async fn failed_work_is_not_gone_on_with_though_its_report_comes_twice_at_once()
     pool.report(vec![report.clone(), report]).await;
     let next = pool.claim(1).await.pop().unwrap();
     assert_eq!(start(&next), None);
-    world.stop().await;
 }
 
 /// What a session made, and whose push failed, is where the next one begins once it got there.
@@ -164,7 +162,6 @@ async fn work_that_is_pushed_late_is_known_and_gone_on_with() {
     );
     let fourth = pool.claim(1).await.pop().unwrap();
     assert_eq!(start(&fourth), start(&third));
-    world.stop().await;
 }
 
 async fn reason(world: &World, task: TaskId) -> String {
@@ -225,7 +222,6 @@ async fn integration_that_is_not_let_in_waits_with_its_turn_given_back() {
         .unwrap();
     assert_eq!(attempt, 1);
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,5 +249,4 @@ async fn what_no_worker_is_let_in_to_land_needs_a_person_whose_approval_lands_it
         .await
         .unwrap();
     assert_eq!(attempt, 1);
-    world.stop().await;
 }

@@ -93,7 +93,6 @@ async fn nothing_lands_before_the_gate_passed_on_the_base() {
     scene.done(&of).await;
     scene.ends(RunOutcome::Complete).await;
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,7 +145,6 @@ async fn a_gate_that_fails_on_the_base_blocks_the_run_and_burns_no_attempt() {
     let of = scene.claim().await;
     assert_eq!(of.kind, SessionKind::Work);
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +164,6 @@ async fn who_skips_the_check_or_lets_the_gate_fail_on_the_base_has_work_judged_b
     let of = integration(&scene).await;
     refused(&scene, &of, "no tool").await;
     assert_eq!(failures(&scene).await, [1]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,7 +186,6 @@ async fn another_gate_is_tried_in_the_place_of_the_one_that_fails() {
     scene.done(&of).await;
     scene.ends(RunOutcome::Complete).await;
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,7 +208,6 @@ async fn a_worker_of_an_earlier_release_gets_no_check() {
     scene.no_pauses().await;
     let check = scene.claim().await;
     assert!(Pool::is_check(&check));
-    world.stop().await;
 }
 
 /// Three tasks whose gate failed in the same way, and the check that follows.
@@ -251,7 +246,6 @@ async fn the_same_failure_on_three_tasks_is_the_environments_where_the_base_fail
         told.contains("the gate failed the same way on 3 tasks: "),
         "{told}"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,7 +257,6 @@ async fn the_same_failure_on_three_tasks_counts_where_the_base_passes() {
     let of = integration(&scene).await;
     refused(&scene, &of, "/tmp/9/x: tool: not found after 9.5s").await;
     assert_eq!(failures(&scene).await, [1, 1, 1]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -290,7 +283,6 @@ async fn what_the_gate_refused_of_idle_tasks_waits_to_land_again() {
     scene.ends(RunOutcome::Complete).await;
     assert_eq!(failures(&scene).await, [0, 0, 0]);
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -327,7 +319,6 @@ async fn features_with_the_same_base_and_gate_share_a_pass() {
     finish::tick(&world.db).await.unwrap();
     assert_eq!(check(beside).await, Some(TaskState::Done));
     assert_eq!(check(submit("h").await).await, None);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -342,5 +333,4 @@ async fn where_there_is_one_slot_the_first_session_goes_before_the_check_and_lan
     assert!(Pool::is_check(&check));
     scene.done(&check).await;
     integration(&scene).await;
-    world.stop().await;
 }

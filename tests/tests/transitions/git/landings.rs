@@ -93,7 +93,6 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
     );
     assert_eq!(scene.steer(a, TaskCommand::Cancel).await, CommandOutcome::Done(1));
     scene.holds().await;
-    world.stop().await;
 }
 
 /// `feature run` is refused of what is paused.
@@ -112,7 +111,6 @@ async fn whether_a_push_arrived_is_found_out_by_a_paused_feature_that_goes_on() 
         matches!(&outcome, CommandOutcome::Refused(why) if why.contains("`feature resume f` has a worker find out")),
         "{outcome:?}"
     );
-    world.stop().await;
 }
 
 /// Nobody works on a cancelled feature, so nobody will find out.
@@ -136,7 +134,6 @@ async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {
         .await;
     assert_eq!(scene.steer(a, TaskCommand::Cancel).await, CommandOutcome::Done(1));
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,7 +187,6 @@ async fn a_rebase_that_is_told_after_its_turn_was_lost_is_done_again() {
         scene.holds().await;
     }
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }
 
 const PARTS: &str = "- {key: t, title: T}\n- {key: p, title: P, after: [t]}\n- {key: c, title: C, parent: p}\n\
@@ -245,7 +241,6 @@ async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
     let freed: BTreeSet<_> = scene.pool.claim(4).await.iter().map(|of| of.task).collect();
     assert_eq!(freed, BTreeSet::from([landed, open]));
     assert_ne!(scene.state(p).await, TaskState::Done);
-    world.stop().await;
 }
 
 const THREE: &str = "- {key: s, title: S}\n- {key: t, title: T}\n- {key: x, title: X}";
@@ -285,7 +280,6 @@ async fn a_run_goes_on_while_something_waits_for_others_that_conflicted() {
     assert!(running);
     let (_, _) = ralph_coordinator::flow::finish::tick(&world.db).await.unwrap();
     assert_eq!(scene.claim().await.task, t);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -322,5 +316,4 @@ async fn parts_of_what_conflicted_are_looked_through_for_its_markers() {
         panic!("{:?}", lands.work)
     };
     assert!(order.after_conflict, "{order:?}");
-    world.stop().await;
 }

@@ -110,7 +110,6 @@ async fn merges_into_one_branch_take_turns_in_the_order_of_their_ends() {
     let of = together.next(2).await;
     together.is_delivered(&of).await;
     assert!(together.pool.claim(8).await.is_empty());
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,5 +137,4 @@ async fn a_merge_that_has_to_wait_keeps_no_other_from_its_turn() {
         .unwrap();
     let of = together.next(0).await;
     together.is_delivered(&of).await;
-    world.stop().await;
 }

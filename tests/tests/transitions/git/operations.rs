@@ -203,7 +203,6 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
         .unwrap();
     assert_eq!(outcome, CommandOutcome::Done(1));
     assert!(matches!(landed.decide(&of).await, DecideAnswer::Refused { .. }));
-    world.stop().await;
 }
 
 /// The answer to its push got lost: until another try has looked, it may be on the branch.
@@ -273,7 +272,6 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
             landed.ends(&of).await;
         }
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -301,7 +299,6 @@ async fn a_change_that_may_have_arrived_is_found_out_once_its_paused_feature_goe
         matches!(&outcome, CommandOutcome::Refused(why) if why.contains("`feature resume f` has a worker find out")),
         "{outcome:?}"
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -339,7 +336,6 @@ async fn a_change_whose_branch_moved_under_it_waits_longer_each_time() {
             .await
             .unwrap();
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -368,7 +364,6 @@ async fn nothing_is_taken_back_by_two_at_once_in_whatever_order_they_are_asked_f
     for one in [a, b] {
         assert!(matches!(landed.revert(one, true).await, Operated::Refused(_)));
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -383,7 +378,6 @@ async fn what_has_no_agent_reads_no_memory() {
         .unwrap();
     let of = landed.next().await;
     assert!(matches!(of.work, Work::Git(_)));
-    world.stop().await;
 }
 
 /// Both have conflicted twice in a row; `a` fails and has to wait for a while.
@@ -436,7 +430,6 @@ async fn back_off_holds_for_what_conflicted_twice_and_keeps_nobody_waiting() {
     assert!(delay_ms > 100_000, "{delay_ms}");
     drop(conn);
     assert!(pool.claim(1).await.is_empty());
-    world.stop().await;
 }
 
 /// What lands while a merge runs is not in it; what went into another branch is not in the base.
@@ -506,7 +499,6 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
         CommandOutcome::Done(1)
     );
     assert!(landed.pool.claim(1).await.is_empty());
-    world.stop().await;
 }
 
 /// A merge that brought all that had landed.
@@ -568,5 +560,4 @@ async fn what_landed_last_stays_known_when_its_task_is_deleted() {
         of_last(&merge),
         Some(format!("{:040x}", update.dispatch.0.as_u128() >> 8))
     );
-    world.stop().await;
 }

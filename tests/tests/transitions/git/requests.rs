@@ -54,7 +54,6 @@ async fn a_merge_that_a_limit_forbids_is_told_with_the_runs_end() {
         .unwrap();
     assert!(reason.contains("`feature merge f --how squash`"), "{reason}");
     scene.nothing_is_ready().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +87,6 @@ async fn a_change_of_branches_that_conflicts_is_not_split() {
     assert_eq!((again.task, again.kind.as_str()), (task, "work"));
     let prompt = Scene::prompt(&again);
     assert!(prompt.contains("which can't be split"), "{prompt}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,7 +111,6 @@ async fn a_change_of_branches_gets_no_parts() {
     );
     scene.run().await;
     assert_eq!(scene.claim().await.task, task, "it is done as before");
-    world.stop().await;
 }
 
 /// While the feature doesn't run, nothing tries it again by itself.
@@ -165,7 +162,6 @@ async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
         scene.steer(task, TaskCommand::Cancel).await,
         CommandOutcome::Done(1)
     );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,7 +190,6 @@ async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
     assert!(merge(MergeHow::Merge, None).await);
     assert!(!merge(MergeHow::Merge, Some("main")).await, "that is its base");
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,7 +227,6 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
     scene.holds().await;
     scene.nothing_is_ready().await;
     scene.ends(RunOutcome::Blocked).await;
-    world.stop().await;
 }
 
 /// Asks for a task's landing to be taken back; returns the task that does it.
@@ -309,7 +303,6 @@ async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
         "{why}"
     );
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -332,7 +325,6 @@ async fn what_a_person_ends_waits_for_no_verdict() {
     assert_eq!(scene.steer(a, TaskCommand::Done).await, CommandOutcome::Done(1));
     assert_eq!(verdict().await, "none");
     scene.holds().await;
-    world.stop().await;
 }
 
 /// The command is its worker's own.
@@ -371,5 +363,4 @@ async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
     }
     scene.done(&scene.claim().await).await;
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }

@@ -64,5 +64,4 @@ async fn work_that_is_tried_again_after_a_review_is_reviewed_while_rounds_are_le
     lands(&scene).await;
     scene.ends(RunOutcome::Complete).await;
     scene.holds().await;
-    world.stop().await;
 }

@@ -79,7 +79,6 @@ async fn no_task_waits_beyond_its_bound_under_permanent_load() {
             "priority {priority} starts already after {minute} minutes"
         );
     }
-    world.stop().await;
 }
 
 /// So many tasks that are ready, of a feature with this weight.
@@ -122,5 +121,4 @@ async fn features_get_slots_in_the_ratio_of_their_weights() {
         .map(|of| of.feature)
         .collect();
     assert_eq!((many.len(), count(&many)), (8, 6));
-    world.stop().await;
 }

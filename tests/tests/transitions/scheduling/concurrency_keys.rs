@@ -87,7 +87,6 @@ async fn a_key_holds_over_features_pools_and_coordinators_that_claim_at_once() {
             .await
             .unwrap();
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +127,6 @@ async fn what_waits_for_a_key_says_so_and_keeps_nothing_else_waiting() {
     assert_ne!(waits(&world, tasks[1]).await, full);
     let next = pool.claim_once(&[["default"]; 4]).await;
     assert_eq!(next.iter().map(|of| of.task).collect::<Vec<_>>(), [tasks[1]]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,5 +154,4 @@ async fn tasks_have_their_features_key_where_they_name_none() {
         got.iter().map(|of| of.task).collect::<Vec<_>>(),
         [tasks[0], tasks[2]]
     );
-    world.stop().await;
 }

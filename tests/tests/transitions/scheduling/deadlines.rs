@@ -75,7 +75,6 @@ async fn the_earliest_deadline_goes_first_and_nothing_begins_too_soon() {
     };
     set(&world, not_yet, &anytime).await;
     assert_eq!(claimed(&pool, 1).await, [not_yet]);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +92,6 @@ async fn people_are_told_once_that_a_deadline_has_passed() {
     set(&world, feature, &deadline(-2)).await;
     finish::tick(&world.db).await.unwrap();
     assert_eq!(told(&world).await, 2);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,5 +116,4 @@ async fn a_run_ends_at_its_features_deadline_where_it_is_to() {
     assert_eq!(run.outcome, Some(RunOutcome::LimitReached));
     assert_eq!(run.reason.as_deref(), Some("the deadline passed"));
     drop(conn);
-    world.stop().await;
 }

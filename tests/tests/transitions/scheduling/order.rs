@@ -47,7 +47,6 @@ async fn later_attempt_with_an_older_id_is_the_later_one() {
     let prompt = Scene::prompt(&third);
     let places = ["#### Attempt 1 ", "#### Attempt 2 "].map(|heading| prompt.find(heading).unwrap());
     assert!(places[0] < places[1], "{prompt}");
-    world.stop().await;
 }
 
 /// What its agent said of a failure, and which model it really had, are told to people; each session of it can be looked at.
@@ -113,5 +112,4 @@ async fn people_see_every_session_of_an_attempt_and_why_it_failed() {
         .unwrap();
     assert_eq!(reason.as_deref(), Some("there is no such thing"));
     drop(conn);
-    world.stop().await;
 }

@@ -47,7 +47,6 @@ async fn what_waits_for_a_task_that_is_taken_back_begins_before_it() {
     let next = pool.claim(1).await;
     assert_eq!(next.len(), 1);
     assert_eq!(next[0].task, other(tasks, &running));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,7 +64,6 @@ async fn what_waits_for_a_task_that_is_lost_begins_at_once() {
     let next = pool.claim(1).await;
     assert_eq!(next.len(), 1);
     assert_eq!(next[0].task, other(tasks, &running));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +95,6 @@ async fn what_waits_for_a_task_that_is_deleted_is_queued() {
     let next = pool.claim(1).await;
     assert_eq!(next.len(), 1, "{}", world.tell().await);
     assert_eq!(next[0].task, running.task);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,5 +126,4 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
     drop(conn);
     let given: Vec<TaskId> = pool.claim(2).await.iter().map(|of| of.task).collect();
     assert_eq!(given, [tasks[1]]);
-    world.stop().await;
 }

@@ -53,5 +53,4 @@ async fn a_run_that_was_paused_over_its_wall_time_goes_on_and_then_uses_it_up() 
     scene.nothing_is_ready().await;
     finish::tick(&world.db).await.unwrap();
     assert_eq!(hours().await, (24, Some("limit_reached")));
-    world.stop().await;
 }

@@ -112,5 +112,4 @@ async fn a_run_that_begins_with_its_feature_is_like_one_that_begins_later() {
         .await
         .unwrap();
     assert_eq!(state, FeatureState::Running);
-    world.stop().await;
 }

@@ -126,7 +126,6 @@ async fn each_firing_makes_one_copy_though_two_coordinators_look() {
     drop(conn);
     let pool = Pool::join(&world).await;
     assert_eq!(pool.claim_once(&[["default"]; 8]).await.len(), 5);
-    world.stop().await;
 }
 
 /// A coordinator that dies within a firing leaves nothing, and the next one fires.
@@ -151,7 +150,6 @@ async fn a_firing_that_is_not_committed_is_fired_by_the_next() {
     drop(dying);
     while schedule::tick(&world.db).await.unwrap().0 == 0 {}
     assert_eq!(copies(&world).await.len(), 1);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,7 +169,6 @@ async fn a_run_begins_at_its_time_once() {
     assert_eq!(state, FeatureState::Running);
     assert!(copies(&world).await.is_empty());
     assert_eq!(schedule::tick(&world.db).await.unwrap().0, 0);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,7 +206,6 @@ async fn what_was_missed_is_made_up_for_once_or_not_and_what_is_paused_waits() {
     assert_eq!(schedule::tick(&world.db).await.unwrap().0, 0);
     assert_eq!(copies(&world).await.len(), 1);
     drop(conn);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,5 +241,4 @@ async fn a_hooks_delivery_makes_one_copy_though_it_comes_twice_at_once() {
         hook::fire(&world.db, "gone", "1").await.unwrap().0,
         hook::Fired::NoHook
     );
-    world.stop().await;
 }

@@ -34,7 +34,6 @@ async fn a_run_may_last_longer_than_time_can_be_told() {
     let (_, tasks) = submit(&world, "long", FOUR, &options).await;
     let assigned = pool.claim_once(&[&["default"]; 4]).await;
     assert_eq!(tasks_of(&assigned, &tasks), 4);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +49,6 @@ async fn a_feature_in_back_off_keeps_no_slot_from_others() {
         .unwrap();
     let assigned = pool.claim_once(&[&["default"]; 4]).await;
     assert_eq!(tasks_of(&assigned, &other), 4);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +60,6 @@ async fn what_a_feature_cannot_use_of_its_share_goes_to_others() {
     let (_, large) = submit(&world, "large", FOUR, &FeatureOptions::default()).await;
     let assigned = pool.claim_once(&[&["default"]; 5]).await;
     assert_eq!((tasks_of(&assigned, &small), tasks_of(&assigned, &large)), (1, 4));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +75,6 @@ async fn a_feature_whose_ready_tasks_are_kept_apart_keeps_no_slot_from_others() 
     let (_, other) = submit(&world, "other", FOUR, &FeatureOptions::default()).await;
     let assigned = pool.claim_once(&[&["default"]; 5]).await;
     assert_eq!((tasks_of(&assigned, &apart), tasks_of(&assigned, &other)), (1, 4));
-    world.stop().await;
 }
 
 /// Tasks in two pools, claimed at once by workers of one, of the other and of both.
@@ -92,7 +88,6 @@ async fn claimed_at_once(options: &FeatureOptions) -> usize {
     submit(&world, "f", &graph, options).await;
     let slots: [&[&str]; 6] = [&["x"], &["y"], &["x", "y"], &["x"], &["y"], &["x", "y"]];
     let assigned = pool.claim_once(&slots).await;
-    world.stop().await;
     assigned.len()
 }
 
@@ -141,5 +136,4 @@ async fn who_gets_nothing_is_told_whether_there_is_room_missing() {
     submit(&world, "full", FOUR, &narrow).await;
     assert_eq!(left(&world, &pool, 3).await, [Unserved::NoRoom; 2]);
     assert_eq!(left(&world, &pool, 1).await, [Unserved::NoRoom]);
-    world.stop().await;
 }

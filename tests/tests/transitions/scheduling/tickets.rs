@@ -38,7 +38,6 @@ async fn no_ticket_is_issued_for_what_has_no_room() {
         .await
         .unwrap();
     assert_eq!(more, 1);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,7 +65,6 @@ async fn streams_of_an_earlier_release_are_brought_forward_and_no_others() {
     as_of("0").await;
     bus.ensure_streams().await.unwrap();
     assert_eq!(bytes().await, made, "an earlier one comes to it");
-    world.stop().await;
 }
 
 /// Takes the tickets away once `n` have arrived.

@@ -37,7 +37,6 @@ async fn a_claim_that_comes_again_gets_what_it_got_though_others_are_ready() {
         [again[2], again[0], given[0]]
     );
     assert_eq!(live(&world).await, (3, 3));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +52,6 @@ async fn a_claim_that_stands_twice_in_a_batch_gets_one_task() {
     assert!(given[0].is_some() && given[1].is_some());
     assert_eq!(given[2], given[0]);
     assert_eq!(live(&world).await, (2, 2));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,5 +75,4 @@ async fn a_claim_that_comes_again_after_its_report_gets_nothing() {
     assert_eq!(given[0], None, "its work is over");
     assert!(given[1].is_some());
     assert_eq!(live(&world).await, (1, 1));
-    world.stop().await;
 }

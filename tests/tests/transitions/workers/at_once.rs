@@ -88,7 +88,6 @@ async fn what_is_claimed_while_its_run_ends_is_ended_with_it() {
         scene.is_interrupted(&claimed[0]).await;
         scene.forget().await;
     }
-    world.stop().await;
 }
 
 /// A claim takes the first task, can't begin it, and puts it back, which nobody sees yet.
@@ -155,7 +154,6 @@ async fn what_a_claim_puts_back_is_seen_by_who_withdraws_it() {
             .await
             .unwrap();
     }
-    world.stop().await;
 }
 
 /// A session that goes on while a person has paused its feature finds out that there is no point.
@@ -179,7 +177,6 @@ async fn a_promise_of_failure_is_heard_while_a_feature_is_paused() {
         .await
         .unwrap();
     assert!(matches!(outcome, CommandOutcome::Refused(_)), "{outcome:?}");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,7 +189,6 @@ async fn a_session_told_to_end_hears_it_with_its_heartbeat_as_well() {
         .unwrap();
     let told = scene.pool.told(&of).await;
     assert_eq!(told, Some(EndReason::Interrupted));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,5 +227,4 @@ async fn two_who_submit_at_once_do_not_get_the_same_branch() {
         Submitted::BranchTaken(why) => assert!(why.contains("`one`"), "{why}"),
         other => panic!("{other:?}"),
     }
-    world.stop().await;
 }

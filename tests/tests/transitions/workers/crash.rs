@@ -65,7 +65,6 @@ async fn what_was_flushed_outlives_a_crash_with_all_before_it() {
             .unwrap();
         assert_eq!(usize::try_from(queued).unwrap(), kept.len());
     }
-    world.stop().await;
 }
 
 /// What is on the disk for certain when the server dies; the rest may be there or not.
@@ -110,5 +109,4 @@ async fn what_a_crash_took_back_is_done_again() {
         .await
         .unwrap();
     assert_eq!(landed, 1);
-    world.stop().await;
 }

@@ -55,7 +55,6 @@ async fn the_third_death_of_a_worker_with_one_task_alone_calls_a_person() {
         ("needs_review".into(), 3, Some(reason))
     );
     assert!(pool.claim(1).await.is_empty());
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,7 +75,6 @@ async fn a_task_that_kills_busy_workers_ends_with_a_person_too() {
         "{reason}"
     );
     assert!(pool.claim(1).await.is_empty());
-    world.stop().await;
 }
 
 /// Its worker was away for a whole lease before it told of its death.
@@ -99,7 +97,6 @@ async fn one_death_counts_once() {
             .unwrap();
     }
     assert_eq!(stands(&world, task).await.0, "needs_review");
-    world.stop().await;
 }
 
 /// Every worker is gone, and every lease.
@@ -149,7 +146,6 @@ async fn an_integration_that_its_workers_never_survive_ends_with_a_person() {
     let (state, _, reason) = stands(&world, task).await;
     assert_eq!(state, "needs_review");
     assert!(reason.unwrap().contains("20 tries came to nothing"));
-    world.stop().await;
 }
 
 async fn losses(world: &World, task: TaskId) -> (i16, i16) {
@@ -205,7 +201,6 @@ async fn what_is_lost_within_a_lease_is_lost_together() {
     for of in &held {
         assert_eq!(losses(&world, of.task).await, (0, 1));
     }
-    world.stop().await;
 }
 
 /// A new life of the worker reports itself what it finds; the rest is taken back.
@@ -222,7 +217,6 @@ async fn what_the_next_life_reports_was_lost_as_well() {
     after.beat(&[&held[0]], &[]).await;
     expires(&world, &held[1], true).await;
     assert_eq!(losses(&world, held[1].task).await, (0, 1));
-    world.stop().await;
 }
 
 /// What kills busy workers while it lands ends as well.
@@ -259,7 +253,6 @@ async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
     assert_eq!(lost, 2);
     assert_eq!(stands(&world, first.task).await.0, "needs_review");
     assert_eq!(stands(&world, second.task).await.0, "pending");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -290,5 +283,4 @@ async fn nobody_is_told_a_duration_that_is_not_known() {
         panic!("{of:?}");
     };
     assert!(!prompt.contains(" 0.0"), "{prompt}");
-    world.stop().await;
 }

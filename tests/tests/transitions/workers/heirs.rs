@@ -74,5 +74,4 @@ async fn who_takes_a_dead_workers_name_takes_nothing_that_it_was_given() {
     heir.beat(&[&given], &[]).await;
     assert_eq!(holder().await, heir.incarnation);
     assert!(may_tell(heir.incarnation).await && !may_tell(thief.incarnation).await);
-    world.stop().await;
 }

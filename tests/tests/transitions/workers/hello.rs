@@ -18,7 +18,6 @@ async fn a_repeated_hello_forgets_no_order_to_drain() {
     // The order was for that life alone.
     let next = Pool::join(&world).await;
     assert!(!next.is_to_drain().await);
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -33,5 +32,4 @@ async fn what_a_worker_keeps_of_build_output_is_shown_as_it_told_last() {
     assert_eq!(shown().await, None);
     pool.keeps(Some(3 << 20)).await;
     assert_eq!(shown().await.as_deref(), Some("3.0 MiB"));
-    world.stop().await;
 }

@@ -39,7 +39,6 @@ async fn a_lease_from_the_future_ends_one_lease_from_now() {
         Duration::from_millis(left_ms.max(0.0) as u64) <= lease,
         "{left_ms} ms of {lease:?}"
     );
-    world.stop().await;
 }
 
 /// The machine slept, the server stood still, or its clock was set: nobody could renew a lease meanwhile.
@@ -76,7 +75,6 @@ async fn leases_that_ended_while_time_was_missing_are_left_to_their_workers() {
     assert_eq!(lost, 1, "only what its own worker gave up");
     assert!(now > slept + Duration::from_secs(30));
     assert_eq!(after(Some(now)).await.1, 1, "nobody was heard of since");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,5 +98,4 @@ async fn what_a_lost_session_said_is_kept_once_nobody_expects_more_of_it() {
     };
     assert!(has_ended(29).await.is_empty(), "it may be heard again");
     assert_eq!(has_ended(31).await, [of.dispatch]);
-    world.stop().await;
 }

@@ -48,7 +48,6 @@ async fn leases_of_a_feature_are_taken_back_though_those_of_another_cannot_be() 
     assert_eq!(lost, 1);
     let lost = "select state = 'lost' from dispatches where feature_id = $1";
     world.until(lost, good.0).await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +62,6 @@ async fn a_run_ends_though_another_cannot_be_looked_at() {
     finish::tick(&world.db).await.unwrap();
     let ended = "select outcome is not null from runs where feature_id = $1";
     world.until(ended, good.0).await.unwrap();
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,7 +94,6 @@ async fn a_prompt_that_cannot_be_built_ends_its_own_dispatch_alone() {
     let ended =
         "select outcome = 'error' and reason like '%division by zero%' from dispatches where feature_id = $1";
     world.until(ended, bad.0).await.unwrap();
-    world.stop().await;
 }
 
 /// A statement that took too long is the report's own trouble, not the server's end.
@@ -126,5 +123,4 @@ async fn a_report_that_is_cancelled_by_the_database_stops_no_other() {
         })
         .collect();
     assert_eq!(fates, expected);
-    world.stop().await;
 }

@@ -45,7 +45,6 @@ async fn a_batch_lands_with_the_gate_of_its_last_one() {
         lands(&scene, &turn).await;
     }
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +63,6 @@ async fn what_passed_within_a_batch_only_lands_with_a_run_of_its_own_where_each_
     };
     let turn = turn.unwrap();
     assert_eq!(known(&turn), [(tree(3), None)], "the gate ran on that one only");
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,5 +95,4 @@ async fn a_batch_that_fails_is_halved_until_one_is_to_blame() {
         assert_eq!((turn.task, turn.kind), (task, SessionKind::Integrate));
         lands(&scene, &turn).await;
     }
-    world.stop().await;
 }

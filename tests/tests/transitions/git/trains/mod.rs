@@ -167,7 +167,6 @@ async fn what_waits_is_checked_behind_what_is_to_land_before_it() {
         lands(&scene, &turn).await;
     }
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,7 +207,6 @@ async fn what_fails_leaves_and_those_behind_it_are_made_without_it() {
     assert_eq!((next.task, next.kind), (c, SessionKind::Integrate));
     lands(&scene, &next).await;
     scene.holds().await;
-    world.stop().await;
 }
 
 /// Two that pass alone and fail together: the second one leaves, whichever is told first.
@@ -231,7 +229,6 @@ async fn of_two_that_fail_together_the_later_one_leaves() {
     fails(&scene, &last, tree(3)).await;
     assert_eq!(scene.state(b).await, TaskState::Done);
     assert_eq!(scene.state(c).await, TaskState::Pending);
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,7 +254,6 @@ async fn what_conflicts_waits_for_the_end_of_those_before_it() {
     fails(&scene, &turn, tree(1)).await;
     let next = scene.claim().await;
     assert_eq!((next.task, next.kind), (b, SessionKind::Integrate));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,7 +279,6 @@ async fn a_check_whose_worker_dies_is_repeated_thrice_and_left_to_its_turn_then(
     lands(&scene, &turn.unwrap()).await;
     let next = scene.claim().await;
     assert_eq!((next.task, next.kind), (scene.tasks[1], SessionKind::Integrate));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -299,7 +294,6 @@ async fn slots_that_work_needs_check_nothing() {
         [SessionKind::Integrate, SessionKind::Work, SessionKind::Check]
     );
     scene.holds().await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,7 +307,6 @@ async fn one_after_the_other_checks_nothing_ahead() {
         lands(&scene, &turn).await;
     }
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -328,7 +321,6 @@ async fn a_train_of_two_hundred_checks_no_more_than_it_may() {
         }
         lands(&scene, &turn.unwrap()).await;
     }
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -354,5 +346,4 @@ async fn a_gate_that_passes_and_fails_on_one_tree_is_told_as_flaky() {
         words.starts_with("flaky: it passed and failed on 1 tree"),
         "{words}"
     );
-    world.stop().await;
 }

@@ -33,7 +33,6 @@ async fn a_person_who_pushes_in_between_has_those_behind_checked_again() {
     let (turn, checks) = given(&scene).await;
     assert_eq!(turn.unwrap().task, c);
     assert_eq!((checks[0].task, ahead(&checks[0])), (d, vec![c]));
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +50,6 @@ async fn what_is_cancelled_in_the_train_is_missed_by_nobody() {
     assert_eq!((again[1].task, ahead(&again[1])), (d, vec![a, c]));
     lands(&scene, &turn.unwrap()).await;
     assert_eq!(scene.state(b).await, TaskState::Cancelled);
-    world.stop().await;
 }
 
 /// It can't be edited while it is on its way; taken out of the train it can, and is worked on again.
@@ -85,7 +83,6 @@ async fn what_is_edited_leaves_the_train_before_and_those_behind_it_are_made_wit
     let check = claimed.iter().find(|of| Pool::is_check(of)).unwrap();
     assert_eq!((check.task, ahead(check), claimed.len()), (c, vec![a], 2));
     lands(&scene, &turn.unwrap()).await;
-    world.stop().await;
 }
 
 /// Nothing of a car has landed that could be taken back; what landed before it can, and then its tree is another one.
@@ -118,7 +115,6 @@ async fn a_landing_that_is_taken_back_has_those_behind_it_checked_again() {
     assert_eq!((again[0].task, ahead(&again[0])), (c, vec![b]));
     assert_eq!((again[1].task, ahead(&again[1])), (d, vec![b, c]));
     lands(&scene, &turn.unwrap()).await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,5 +135,4 @@ async fn a_paused_feature_checks_nothing_and_goes_on_where_it_was() {
     let (_, again) = given(&scene).await;
     assert_eq!(again.len(), 2);
     lands(&scene, &turn.unwrap()).await;
-    world.stop().await;
 }
