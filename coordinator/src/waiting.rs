@@ -3,10 +3,10 @@
 //! claim finds tasks that this one cannot use.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::Message;
+use parking_lot::{Mutex, MutexGuard};
 use ralph_shared::wire::ClaimRequest;
 use tokio::sync::Notify;
 
@@ -118,7 +118,7 @@ impl WaitingState {
 
 impl Waiting {
     fn state(&self) -> MutexGuard<'_, WaitingState> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// Lets claims wait here.

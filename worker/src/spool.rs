@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Report, Settlement};
@@ -79,7 +79,7 @@ impl Spool {
     }
 
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<DispatchId, Publications>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// Adds a report. From here on it survives this process.

@@ -1,13 +1,13 @@
 //! A stub's instance: its connection, hello and heartbeats.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use async_nats::jetstream;
 use bytes::Bytes;
 use futures::StreamExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use ralph_shared::broker;
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::subjects::Subjects;
@@ -146,7 +146,7 @@ impl Instance {
     }
 
     fn held(&self) -> MutexGuard<'_, HeldDispatches> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

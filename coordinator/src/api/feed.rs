@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::response::sse::Event;
 use futures::{Stream, StreamExt as _};
+use parking_lot::Mutex;
 use ralph_shared::ids::FeatureId;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -75,7 +76,7 @@ async fn next(latest: &mut watch::Receiver<Option<Arc<Snapshot>>>) -> Option<Arc
 
 impl Feeds {
     fn join(&self, deps: &Deps, shutdown: &CancellationToken, id: FeatureId) -> Arc<Feed> {
-        let mut feeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut feeds = self.0.lock();
         if let Some(feed) = feeds.get(&id).and_then(Weak::upgrade) {
             return feed;
         }

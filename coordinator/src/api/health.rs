@@ -2,13 +2,14 @@
 //! neither returns anything else. The API serves both. A separate listener serves them too: it answers from
 //! the start, even while the API is busy.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State as Connection;
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -61,11 +62,11 @@ impl Health {
     }
 
     fn set(&self, stage: Stage) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+        *self.0.lock() = stage;
     }
 
     fn stage(&self) -> Stage {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::StreamExt as _;
+use parking_lot::Mutex;
 use ralph_shared::ids::FeatureId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -87,7 +88,7 @@ pub fn stream(app: &App) -> impl IntoResponse + use<> {
 
 impl News {
     fn join(&self, app: &App) -> Arc<Listener> {
-        let mut listener = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listener = self.0.lock();
         if let Some(listener) = listener.upgrade() {
             return listener;
         }

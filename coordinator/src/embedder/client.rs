@@ -1,9 +1,10 @@
 //! The client of the model.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use reqwest::header::RETRY_AFTER;
 use serde::Serialize;
 
@@ -239,7 +240,7 @@ impl Embedder {
     }
 
     fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
-        with(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+        with(&mut self.0.state.lock())
     }
 }
 

@@ -2,8 +2,9 @@
 //! behind a lock for example, or because the broker lost the streams.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// A loop with a period of a second is stuck after this.
 const LATE: Duration = Duration::from_secs(30);
@@ -32,19 +33,19 @@ impl Pulse {
 
     /// Registers a loop at its start or restart, which alone is no work.
     pub(super) fn begin(&self, name: &'static str) {
-        let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beats = self.beats.lock();
         beats.entry(name).or_insert_with(Instant::now);
     }
 
     /// Records that this loop did its work.
     pub(super) fn record(&self, name: &'static str) {
-        let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beats = self.beats.lock();
         beats.insert(name, Instant::now());
     }
 
     /// The loop that is stuck longest at `now`, if any, and for how long. Unregistered loops do not count.
     pub fn longest_stuck(&self, now: Instant) -> Option<(&'static str, Duration)> {
-        let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let beats = self.beats.lock();
         let (name, last) = beats.iter().min_by_key(|(_, last)| **last)?;
         let since = now.saturating_duration_since(*last);
         (since > self.late).then_some((*name, since))

@@ -1,8 +1,8 @@
 //! A bounded queue of ended attempts and runs whose traces are not sent yet.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use ralph_shared::ids::{DispatchId, RunId};
 use tokio::sync::Notify;
 
@@ -36,7 +36,7 @@ impl Queue {
         if dispatches.is_empty() && runs.is_empty() {
             return;
         }
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let waiting = &mut *waiting;
         waiting.dispatches.extend(dispatches);
         waiting.runs.extend(runs);
@@ -47,7 +47,7 @@ impl Queue {
     pub(super) async fn next(&self) -> EndedWork {
         loop {
             {
-                let waiting = self.lock();
+                let waiting = self.waiting.lock();
                 let ended = EndedWork {
                     dispatches: waiting.dispatches.iter().take(BATCH).copied().collect(),
                     runs: waiting.runs.iter().take(BATCH).copied().collect(),
@@ -62,17 +62,13 @@ impl Queue {
 
     /// Removes sent entries, unless they were dropped meanwhile.
     pub(super) fn forget(&self, ended: &EndedWork) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         remove_sent(&mut waiting.dispatches, &ended.dispatches);
         remove_sent(&mut waiting.runs, &ended.runs);
     }
 
     pub(super) fn dropped(&self) -> u64 {
-        std::mem::take(&mut self.lock().dropped)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut self.waiting.lock().dropped)
     }
 }
 

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
     McpServer, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId,
     SessionUpdate,
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -75,9 +76,9 @@ impl Session {
     fn restore(&self) -> io::Result<()> {
         let file = self.file.as_deref().ok_or(io::ErrorKind::NotFound)?;
         let saved: SavedSession = serde_json::from_slice(&std::fs::read(file)?)?;
-        *lock(&self.assigned) = Some(saved.description);
+        *self.assigned.lock() = Some(saved.description);
         self.started.store(saved.started, Ordering::Relaxed);
-        *lock(&self.history) = saved.history;
+        *self.history.lock() = saved.history;
         Ok(())
     }
 
@@ -93,9 +94,9 @@ impl Session {
             return Ok(());
         };
         let saved = SavedSession {
-            description: lock(&self.assigned).clone().unwrap_or_default(),
+            description: self.assigned.lock().clone().unwrap_or_default(),
             started: actions,
-            history: lock(&self.history).clone(),
+            history: self.history.lock().clone(),
         };
         std::fs::create_dir_all(path.parent().unwrap_or(path))?;
         std::fs::write(path, serde_json::to_vec(&saved)?)
@@ -104,13 +105,13 @@ impl Session {
     /// Records an update for later loads, if the session is saved. Usage is not part of the history.
     pub(super) fn note(&self, update: &SessionUpdate) {
         if self.file.is_some() && !matches!(update, SessionUpdate::UsageUpdate(_)) {
-            lock(&self.history).push(update.clone());
+            self.history.lock().push(update.clone());
         }
     }
 
     /// The recorded updates, in order.
     pub(super) fn history(&self) -> Vec<SessionUpdate> {
-        lock(&self.history).clone()
+        self.history.lock().clone()
     }
 
     /// Clears the cancellation of an earlier turn. Called on arrival of the prompt, so that no later
@@ -121,7 +122,7 @@ impl Session {
 
     /// The description for a turn: the one in its prompt, else the first one of the session.
     pub(super) fn assigned(&self, description: &str) -> String {
-        let mut assigned = lock(&self.assigned);
+        let mut assigned = self.assigned.lock();
         if description.trim().is_empty() {
             return assigned.clone().unwrap_or_default();
         }
@@ -147,14 +148,14 @@ impl Session {
     }
 
     pub(super) fn model(&self) -> String {
-        lock(&self.model).clone()
+        self.model.lock().clone()
     }
 
     /// Chooses a model; false if the name is unknown.
     pub(super) fn set_model(&self, name: &str) -> bool {
         let known = MODELS.contains(&name);
         if known {
-            name.clone_into(&mut lock(&self.model));
+            name.clone_into(&mut self.model.lock());
         }
         known
     }
@@ -182,7 +183,7 @@ impl Session {
 
     /// Adds to the usage and returns the total.
     pub(super) fn spend(&self, more: Usage) -> Usage {
-        let mut usage = lock(&self.usage);
+        let mut usage = self.usage.lock();
         usage.input_tokens += more.input_tokens;
         usage.output_tokens += more.output_tokens;
         usage.cost_usd += more.cost_usd;
@@ -191,7 +192,7 @@ impl Session {
 
     /// The total usage; `None` if none was reported.
     pub(super) fn spent(&self) -> Option<Usage> {
-        Some(*lock(&self.usage)).filter(|usage| *usage != Usage::default())
+        Some(*self.usage.lock()).filter(|usage| *usage != Usage::default())
     }
 }
 
@@ -229,20 +230,16 @@ impl Sessions {
     }
 
     pub(super) fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
-        lock(&self.open).get(id).cloned()
+        self.open.lock().get(id).cloned()
     }
 
     fn insert(&self, session: Session) -> Arc<Session> {
         let session = Arc::new(session);
-        lock(&self.open).insert(session.id.clone(), Arc::clone(&session));
+        self.open.lock().insert(session.id.clone(), Arc::clone(&session));
         session
     }
 
     fn place(&self, id: &SessionId) -> Option<PathBuf> {
         Some(self.folder.as_ref()?.join(&*id.0).with_extension("json"))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,12 +3,13 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::Stream;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -72,7 +73,7 @@ impl Stdin {
 
     /// Closes the pipe; once this returns, its writer gets EPIPE.
     pub(super) async fn close(&self) {
-        drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.open.lock().take());
         self.closed.cancelled().await;
     }
 

@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, JsonRpcResponse, UntypedMessage};
 use futures::Sink;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::oneshot;
@@ -79,7 +80,7 @@ impl Stdout {
 
     fn mark(&self, cx: &ConnectionTo<Client>, raw: Raw) -> Result<(), Error> {
         // Locked while sending, so that markers and items have the same order.
-        let mut queue = self.raw.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.raw.lock();
         cx.send_notification(UntypedMessage::new(MARKER, json!({}))?)?;
         queue.push_back(raw);
         Ok(())
@@ -107,11 +108,7 @@ impl Stdout {
             out.write_all(&bytes).await?;
             return out.flush().await;
         }
-        let raw = self
-            .raw
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front();
+        let raw = self.raw.lock().pop_front();
         match raw {
             Some(Raw::Bytes(bytes)) => {
                 out.write_all(&bytes).await?;

@@ -330,8 +330,16 @@ impl Drop for World {
         for (shutdown, _) in &self.coordinators {
             shutdown.cancel();
         }
-        let nats = self.nats.as_ref().and_then(Nats::pid).map(|pid| (pid, Signal::SIGKILL));
-        let postgres = self.postgres.as_ref().and_then(Postgres::pid).map(|pid| (pid, Signal::SIGQUIT));
+        let nats = self
+            .nats
+            .as_ref()
+            .and_then(Nats::pid)
+            .map(|pid| (pid, Signal::SIGKILL));
+        let postgres = self
+            .postgres
+            .as_ref()
+            .and_then(Postgres::pid)
+            .map(|pid| (pid, Signal::SIGQUIT));
         let servers: Vec<(Pid, Signal)> = [nats, postgres]
             .into_iter()
             .flatten()

@@ -84,6 +84,5 @@ async fn reports_of_different_tasks_come_to_the_same_in_any_order() {
         compared > 10,
         "only {compared} histories had two sessions at their end"
     );
-    for world in worlds {
-    }
+    for world in worlds {}
 }

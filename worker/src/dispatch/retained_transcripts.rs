@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use ralph_shared::at_length::{at_length, by_length};
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{RetainedTranscript, TranscriptBatch};
@@ -59,17 +59,13 @@ impl Transcripts {
                 ended: true,
                 ..RetainedFile::default()
             };
-            transcripts.lock().insert(dispatch, kept);
+            transcripts.kept.lock().insert(dispatch, kept);
         }
         Ok(transcripts)
     }
 
     fn path(&self, dispatch: DispatchId) -> PathBuf {
         self.dir.join(format!("{}.jsonl", dispatch.0))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<DispatchId, RetainedFile>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn append(&self, batch: &TranscriptBatch) -> anyhow::Result<()> {
@@ -81,7 +77,7 @@ impl Transcripts {
             file.and_then(|mut file| file.write_all(&line))
         });
         written.with_context(|| format!("failed to write {}", path.display()))?;
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let one = kept.entry(batch.dispatch).or_default();
         one.entries += batch.entries.len() as u64;
         one.bytes += line.len() as u64;
@@ -90,7 +86,7 @@ impl Transcripts {
 
     /// Marks a session as over. `missed` means that the broker lacks part of its transcript.
     pub fn end(&self, dispatch: DispatchId, missed: bool) {
-        if let Some(one) = self.lock().get_mut(&dispatch) {
+        if let Some(one) = self.kept.lock().get_mut(&dispatch) {
             one.ended = true;
             if !missed {
                 one.sent.note(Instant::now());
@@ -101,7 +97,7 @@ impl Transcripts {
 
     /// The next transcripts to confirm: those of ended sessions, in turn.
     pub fn next_to_confirm(&self) -> Vec<RetainedTranscript> {
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         let mut ended: Vec<_> = kept.iter_mut().filter(|(_, one)| one.ended).collect();
         ended.sort_by_key(|(_, one)| one.named);
         let named = ended.into_iter().take(NAMED).map(|(dispatch, one)| {
@@ -117,7 +113,7 @@ impl Transcripts {
     /// Transcripts to send again: ended ones that no coordinator has stored after `again`, a pause that grows
     /// each time.
     pub fn due(&self, now: Instant, again: Duration) -> Vec<DispatchId> {
-        let kept = self.lock();
+        let kept = self.kept.lock();
         let due = kept
             .iter()
             .filter(|(_, one)| one.ended && one.sent.due(now, again));
@@ -139,7 +135,7 @@ impl Transcripts {
 
     /// Records that the broker has the whole transcript.
     pub fn sent(&self, dispatch: DispatchId) {
-        if let Some(one) = self.lock().get_mut(&dispatch) {
+        if let Some(one) = self.kept.lock().get_mut(&dispatch) {
             one.sent.note(Instant::now());
         }
     }
@@ -147,7 +143,7 @@ impl Transcripts {
     /// Deletes transcripts that a coordinator stores.
     pub fn forget(&self, dispatches: &[DispatchId]) {
         for dispatch in dispatches {
-            self.lock().remove(dispatch);
+            self.kept.lock().remove(dispatch);
             let _ = at_length(|| fs::remove_file(self.path(*dispatch)));
         }
     }
@@ -156,7 +152,7 @@ impl Transcripts {
     fn make_room(&self) {
         loop {
             let oldest = {
-                let kept = self.lock();
+                let kept = self.kept.lock();
                 let bytes: u64 = kept.values().map(|one| one.bytes).sum();
                 let mut ended = kept.iter().filter(|(_, one)| one.ended);
                 if bytes <= MOST_BYTES {

@@ -1,8 +1,9 @@
 //! Usage and shares of an instance's sessions, by dispatch. Heartbeats report the usage and bring the shares.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{DispatchUsage, Granted, Usage};
 
@@ -12,22 +13,18 @@ use crate::session::Allowance;
 pub struct Allowances(Mutex<HashMap<DispatchId, Arc<Allowance>>>);
 
 impl Allowances {
-    fn lock(&self) -> MutexGuard<'_, HashMap<DispatchId, Arc<Allowance>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn begin(&self, dispatch: DispatchId, allowance: Arc<Allowance>) {
-        self.lock().insert(dispatch, allowance);
+        self.0.lock().insert(dispatch, allowance);
     }
 
     /// Removes a session whose report, with its usage, is spooled.
     pub fn end(&self, dispatch: DispatchId) {
-        self.lock().remove(&dispatch);
+        self.0.lock().remove(&dispatch);
     }
 
     /// Usage of running sessions, as far as it is known.
     pub fn used(&self) -> Vec<DispatchUsage> {
-        let allowances = self.lock();
+        let allowances = self.0.lock();
         let used = allowances.iter().map(|(&dispatch, allowance)| {
             let (usage, asks) = allowance.used();
             DispatchUsage {
@@ -40,7 +37,7 @@ impl Allowances {
     }
 
     pub fn grant(&self, shares: &[Granted]) {
-        let allowances = self.lock();
+        let allowances = self.0.lock();
         for granted in shares {
             if let Some(allowance) = allowances.get(&granted.dispatch) {
                 allowance.grant(granted.share);

@@ -1,8 +1,8 @@
 //! Messages from people to an instance's sessions. Heartbeats bring them and confirm that sessions got them.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::Words;
 use tokio::sync::{mpsc, oneshot};
@@ -32,10 +32,6 @@ struct Listener {
 }
 
 impl Audience {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a session. Returns its messages other than answers to its questions.
     pub fn begin(&self, dispatch: DispatchId) -> mpsc::UnboundedReceiver<Words> {
         let (messages, receiver) = mpsc::unbounded_channel();
@@ -44,18 +40,18 @@ impl Audience {
             answers: HashMap::new(),
             had: BTreeSet::new(),
         };
-        self.lock().sessions.insert(dispatch, listener);
+        self.0.lock().sessions.insert(dispatch, listener);
         receiver
     }
 
     pub fn end(&self, dispatch: DispatchId) {
-        self.lock().sessions.remove(&dispatch);
+        self.0.lock().sessions.remove(&dispatch);
     }
 
     /// Waits for the answer to a session's question.
     pub fn answer(&self, dispatch: DispatchId, question: Uuid) -> oneshot::Receiver<Words> {
         let (sender, receiver) = oneshot::channel();
-        if let Some(session) = self.lock().sessions.get_mut(&dispatch) {
+        if let Some(session) = self.0.lock().sessions.get_mut(&dispatch) {
             session.answers.insert(question, sender);
         }
         receiver
@@ -63,7 +59,7 @@ impl Audience {
 
     /// Delivers messages to their sessions. An answer that nobody waits for counts as an ordinary message.
     pub fn take(&self, words: Vec<Words>) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         for words in words {
             let id = words.id;
             let Some(session) = state.sessions.get_mut(&words.dispatch) else {
@@ -88,7 +84,8 @@ impl Audience {
 
     /// Delivered messages that no coordinator has acknowledged.
     pub fn delivered(&self) -> Vec<Uuid> {
-        self.lock()
+        self.0
+            .lock()
             .delivered
             .iter()
             .take(MOST_DELIVERED)
@@ -98,7 +95,7 @@ impl Audience {
 
     /// Removes messages that a coordinator acknowledged.
     pub fn acknowledge(&self, delivered: &[Uuid]) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         for id in delivered {
             state.delivered.remove(id);
         }

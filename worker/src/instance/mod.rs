@@ -19,9 +19,10 @@ pub mod upkeep;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::wire::{
     Assignment, ClosedAgent, EndReason, Hello, HelloAnswer, READS, TranscriptOrigin, Work,
@@ -121,10 +122,6 @@ pub struct Times {
 #[derive(Debug)]
 pub struct Trial(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Instance {
     /// The sender of this instance's transcripts.
     pub fn origin(&self) -> TranscriptOrigin {
@@ -137,7 +134,7 @@ impl Instance {
     /// Registers a running dispatch. Returns its end requests.
     pub fn started(&self, dispatch: DispatchId) -> watch::Receiver<Option<EndReason>> {
         let (sender, receiver) = watch::channel(None);
-        lock(&self.running).insert(dispatch, sender);
+        self.running.lock().insert(dispatch, sender);
         receiver
     }
 
@@ -155,7 +152,7 @@ impl Instance {
 
     /// End requests of a running dispatch.
     pub fn end_requests(&self, dispatch: DispatchId) -> Option<watch::Receiver<Option<EndReason>>> {
-        lock(&self.running).get(&dispatch).map(watch::Sender::subscribe)
+        self.running.lock().get(&dispatch).map(watch::Sender::subscribe)
     }
 
     /// Deletes a dispatch's records on disk: its report is spooled, or nothing is left to report.
@@ -166,41 +163,41 @@ impl Instance {
 
     /// Removes a dispatch whose report is spooled.
     pub fn ended(&self, dispatch: DispatchId) {
-        lock(&self.running).remove(&dispatch);
-        lock(&self.answered).remove(&dispatch);
+        self.running.lock().remove(&dispatch);
+        self.answered.lock().remove(&dispatch);
         self.allowances.end(dispatch);
         self.audience.end(dispatch);
     }
 
     /// Records that a session's model answered. The next heartbeat reports it.
     pub fn note_answer(&self, dispatch: DispatchId) {
-        lock(&self.answered).insert(dispatch);
+        self.answered.lock().insert(dispatch);
     }
 
     /// Sessions whose models answered, until a coordinator acknowledges that.
     pub fn answered(&self) -> Vec<DispatchId> {
-        lock(&self.answered).iter().copied().collect()
+        self.answered.lock().iter().copied().collect()
     }
 
     /// Removes answers that a coordinator acknowledged.
     pub fn forget_answers(&self, dispatches: &[DispatchId]) {
-        let mut answered = lock(&self.answered);
+        let mut answered = self.answered.lock();
         dispatches.iter().for_each(|dispatch| {
             answered.remove(dispatch);
         });
     }
 
     pub fn is_running(&self, dispatch: DispatchId) -> bool {
-        lock(&self.running).contains_key(&dispatch)
+        self.running.lock().contains_key(&dispatch)
     }
 
     pub fn running(&self) -> Vec<DispatchId> {
-        lock(&self.running).keys().copied().collect()
+        self.running.lock().keys().copied().collect()
     }
 
     /// Ends a running dispatch in order. The first reason stays.
     pub fn end(&self, dispatch: DispatchId, reason: EndReason) {
-        if let Some(sender) = lock(&self.running).get(&dispatch) {
+        if let Some(sender) = self.running.lock().get(&dispatch) {
             sender.send_if_modified(|now| {
                 let first = now.is_none();
                 if first {
@@ -249,14 +246,14 @@ impl Instance {
     pub fn note_heartbeat(&self, answered: bool) {
         self.in_contact.store(answered, Ordering::Relaxed);
         if answered {
-            lock(&self.times).heard = Instant::now();
+            self.times.lock().heard = Instant::now();
         }
     }
 
     /// Records the result of a session's start. A failed start makes its agent or account unavailable for a
     /// while.
     pub fn note_start(&self, start: &StartResult) {
-        if let Some(pause) = lock(&self.breakers).note(start, Instant::now()) {
+        if let Some(pause) = self.breakers.lock().note(start, Instant::now()) {
             let door = start.failed.as_ref().map(|(door, _)| door.as_str());
             tracing::warn!(
                 agent = start.agent,
@@ -281,7 +278,7 @@ impl Instance {
     /// Whether an agent whose last start failed may be tried again. With `overdue`: whether one has let
     /// others go first for long enough.
     pub fn has_trials(&self, overdue: bool) -> bool {
-        lock(&self.breakers).has_trials(Instant::now(), overdue)
+        self.breakers.lock().has_trials(Instant::now(), overdue)
     }
 
     /// Whether the last start of an assignment's agent failed.
@@ -289,7 +286,7 @@ impl Instance {
         match &assignment.work {
             Work::Session(order) => {
                 let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-                lock(&self.breakers).is_on_trial(agent)
+                self.breakers.lock().is_on_trial(agent)
             }
             Work::Integrate(_) | Work::Git(_) => false,
         }
@@ -297,7 +294,7 @@ impl Instance {
 
     /// The agents that may be started now. With `trial`, includes those whose last start failed.
     pub fn open_agents(&self, trial: bool) -> Vec<String> {
-        let (breakers, now) = (lock(&self.breakers), Instant::now());
+        let (breakers, now) = (self.breakers.lock(), Instant::now());
         let agents = self.config.machine.agents.iter();
         agents
             .filter(|(name, agent)| {
@@ -309,16 +306,16 @@ impl Instance {
 
     /// Time until the first unavailable agent or account may be tried again, if there is one.
     pub fn next_retry_in(&self) -> Option<Duration> {
-        lock(&self.breakers).next_retry_in(Instant::now())
+        self.breakers.lock().next_retry_in(Instant::now())
     }
 
     /// The agents that are not started now, and why.
     pub fn unavailable_agents(&self) -> Vec<ClosedAgent> {
-        lock(&self.breakers).closed(Instant::now())
+        self.breakers.lock().closed(Instant::now())
     }
 
     pub fn times(&self) -> Times {
-        *lock(&self.times)
+        *self.times.lock()
     }
 
     /// Says hello until a coordinator welcomes this incarnation or the drain begins.
@@ -378,7 +375,7 @@ impl Instance {
                 dark_limit_ms,
                 ..
             }) => {
-                let mut times = lock(&self.times);
+                let mut times = self.times.lock();
                 times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
                 times.lease = Duration::from_millis(lease_ms);
                 times.dark_limit = Duration::from_millis(dark_limit_ms);

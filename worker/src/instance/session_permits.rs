@@ -2,9 +2,10 @@
 //! another task until it is ready, so that hanging agents block nobody for long.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A start lends its permit after this fraction of its time limit.
@@ -37,13 +38,13 @@ impl SessionPermit {
 
     /// Waits for a free permit if this one was lent.
     pub async fn take_back(&self) {
-        let is_lent = self.held.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        let is_lent = self.held.lock().is_none();
         if is_lent && let Ok(permit) = Arc::clone(&self.places).acquire_owned().await {
             self.hold(Some(permit));
         }
     }
 
     fn hold(&self, permit: Option<OwnedSemaphorePermit>) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        *self.held.lock() = permit;
     }
 }

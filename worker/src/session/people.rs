@@ -2,11 +2,12 @@
 //! they are and how to reach them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
+use parking_lot::{Mutex, MutexGuard};
 use ralph_shared::sigil::Question;
 use ralph_shared::wire::Words;
 use tokio::sync::mpsc;
@@ -113,7 +114,7 @@ impl People {
     }
 
     fn open(&self) -> MutexGuard<'_, Vec<Pending>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// The oldest unanswered question from a tool.
@@ -174,12 +175,8 @@ struct Waiting {
 }
 
 impl Parking {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take(&self, now: Instant) -> Duration {
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lock();
         let of_open = waiting.since.replace(now).map(|since| now - since);
         if waiting.questions == 0 {
             waiting.since = None;
@@ -193,7 +190,7 @@ struct Parked(Arc<Parking>);
 
 impl Parked {
     fn new(parking: &Arc<Parking>) -> Self {
-        let mut waiting = parking.lock();
+        let mut waiting = parking.0.lock();
         waiting.questions += 1;
         waiting.since.get_or_insert_with(now);
         Self(Arc::clone(parking))
@@ -202,7 +199,7 @@ impl Parked {
 
 impl Drop for Parked {
     fn drop(&mut self) {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.0.0.lock();
         waiting.questions -= 1;
         if waiting.questions == 0
             && let Some(since) = waiting.since.take()

@@ -6,9 +6,10 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ralph_shared::at_length::by_length;
 
 use crate::session::redaction::Redactor;
@@ -54,7 +55,7 @@ impl ProtocolLog {
 
     /// Adds a line. Lines above the limit or that can't be written are dropped; the session goes on.
     pub fn line(&self, way: Direction, line: &str) {
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.0.lock();
         if log.left_bytes == 0 {
             return;
         }

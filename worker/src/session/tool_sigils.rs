@@ -1,6 +1,6 @@
 //! Sigils from a session's tools. They count as if its agent had written them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 /// Largest size of the entries, and of the graph. Bytes.
 pub const TOOL_SIGIL_BYTES: usize = 1024 * 1024;
@@ -16,13 +16,9 @@ struct Sigils {
 }
 
 impl ToolSigils {
-    fn lock(&self) -> MutexGuard<'_, Sigils> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a sigil, if it fits.
     pub fn add(&self, sigil: &str) -> bool {
-        let mut sigils = self.lock();
+        let mut sigils = self.0.lock();
         let fits = sigils.entries.len() + sigil.len() < TOOL_SIGIL_BYTES;
         if fits {
             sigils.entries.push_str(sigil);
@@ -32,12 +28,12 @@ impl ToolSigils {
     }
 
     pub fn propose(&self, graph: String) {
-        self.lock().graph = graph;
+        self.0.lock().graph = graph;
     }
 
     /// All sigils, followed by the agent's text: a sigil that ends a session may have to come last.
     pub fn before(&self, text: &str) -> String {
-        let sigils = self.lock();
+        let sigils = self.0.lock();
         format!("{}{}{text}", sigils.entries, sigils.graph)
     }
 }

@@ -6,12 +6,13 @@
 //! quarters of those.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::app::App;
@@ -35,11 +36,7 @@ pub struct ConnectionLimits {
 #[derive(Debug, Clone, Default)]
 struct ByToken(Arc<Mutex<HashMap<String, usize>>>);
 
-impl ByToken {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl ByToken {}
 
 /// The slot of a stream, which frees it when dropped.
 #[derive(Debug)]
@@ -51,7 +48,7 @@ pub struct StreamSlot {
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
-        let mut by_token = self.by_token.lock();
+        let mut by_token = self.by_token.0.lock();
         if let Some(count) = by_token.get_mut(&self.token) {
             *count -= 1;
             if *count == 0 {
@@ -100,7 +97,7 @@ impl ConnectionLimits {
         let slot = Arc::clone(&self.streams)
             .try_acquire_owned()
             .map_err(|_| Problem::too_many_streams())?;
-        let mut by_token = self.by_token.lock();
+        let mut by_token = self.by_token.0.lock();
         let count = by_token.entry(token.to_owned()).or_default();
         if *count >= self.most_of_one {
             return Err(Problem::too_many_streams());
@@ -142,7 +139,10 @@ mod tests {
             assert_eq!(taken.len() + others.len(), streams, "of {most}");
             drop(others);
             drop(taken);
-            assert!(slots.by_token.lock().is_empty(), "an ended stream frees its slot");
+            assert!(
+                slots.by_token.0.lock().is_empty(),
+                "an ended stream frees its slot"
+            );
             assert_eq!(all("other").len(), of_one);
         }
     }

@@ -2,8 +2,10 @@
 //! separately.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Seconds in which a full bucket refills.
 const BURST_SECONDS: f64 = 4.0;
@@ -54,7 +56,7 @@ impl Rates {
             left: self.per_second * BURST_SECONDS,
             at: now,
         };
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
         if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(token) {
             buckets.retain(|_, bucket| bucket.refilled(self.per_second, now).left < full.left);
             if buckets.len() >= MAX_BUCKETS {

@@ -4,9 +4,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Address and start of a connection, and a token that closes it.
@@ -27,7 +28,7 @@ impl SlowRequests {
     /// Adds a new connection.
     pub fn opened(&self, from: IpAddr) -> SlowRequest {
         let closed = CancellationToken::new();
-        self.lock().push_back((from, Instant::now(), closed.clone()));
+        self.0.lock().push_back((from, Instant::now(), closed.clone()));
         SlowRequest {
             all: self.clone(),
             closed,
@@ -36,7 +37,7 @@ impl SlowRequests {
 
     /// Closes the connections of the address that has the most, if they are older than `than`.
     pub fn close_older(&self, than: Duration) {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for (address, ..) in all.iter() {
             *counts.entry(*address).or_default() += 1;
@@ -51,10 +52,6 @@ impl SlowRequests {
             !close
         });
     }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<OpenRequest>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl SlowRequest {
@@ -65,7 +62,7 @@ impl SlowRequest {
 
     /// Keeps the connection from being closed for others, since its request arrived.
     pub fn arrived(&self) {
-        self.all.lock().retain(|(_, _, closed)| *closed != self.closed);
+        self.all.0.lock().retain(|(_, _, closed)| *closed != self.closed);
     }
 }
 
@@ -98,6 +95,6 @@ mod tests {
         assert_eq!(open(&slow), 1, "the one with a request stays");
         assert!(!other.closed.is_cancelled());
         drop((slow, other));
-        assert!(all.lock().is_empty());
+        assert!(all.0.lock().is_empty());
     }
 }

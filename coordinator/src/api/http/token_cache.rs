@@ -1,9 +1,10 @@
 //! Validity of the tokens of open streams.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use sqlx::{PgConnection, PgPool};
 
 use crate::store;
@@ -16,7 +17,7 @@ pub struct TokenCache(Arc<Mutex<HashMap<String, (Instant, bool)>>>);
 impl TokenCache {
     pub(super) async fn is_valid(&self, db: &PgPool, hash: &str) -> bool {
         {
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.0.lock();
             known.retain(|_, (at, _)| at.elapsed() < RECHECK);
             if let Some((_, is_valid)) = known.get(hash) {
                 return *is_valid;
@@ -30,7 +31,7 @@ impl TokenCache {
                 true
             }
         };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         known.insert(hash.to_owned(), (Instant::now(), is_valid));
         is_valid
     }

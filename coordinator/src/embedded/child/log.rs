@@ -5,7 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// A log file is moved to `NAME.1`, replacing an older one, when it has grown to this size.
 const ROTATE_AT_BYTES: u64 = 4 * 1024 * 1024;
@@ -18,7 +20,7 @@ pub(super) struct Tail(Arc<Mutex<VecDeque<u8>>>);
 
 impl Tail {
     fn push(&self, bytes: &[u8]) {
-        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.0.lock();
         tail.extend(bytes);
         let excess = tail.len().saturating_sub(TAIL_BYTES);
         tail.drain(..excess);
@@ -26,7 +28,7 @@ impl Tail {
 
     /// The tail as text, in whole lines if there are several.
     pub(super) fn text(&self) -> String {
-        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = self.0.lock();
         let bytes: Vec<u8> = tail.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         match text.split_once('\n') {

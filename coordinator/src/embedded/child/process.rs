@@ -4,13 +4,14 @@ use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -177,7 +178,7 @@ impl fmt::Debug for Process {
 
 impl Group {
     fn unless_reaped(&self, act: impl FnOnce(Pid) -> nix::Result<()>) {
-        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let reaped = self.reaped.lock();
         if !*reaped {
             // It fails only if no process is left to receive it.
             let _ = act(self.pid);
@@ -193,7 +194,7 @@ impl Group {
     fn reap(&self, mut child: Child) -> ExitStatus {
         spawn::wait_without_reaping(self.pid);
         self.kill();
-        let mut reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reaped = self.reaped.lock();
         let status = child.wait().unwrap_or(ExitStatus::from_raw(UNKNOWN_RAW));
         *reaped = true;
         status

@@ -5,8 +5,8 @@
 //! others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use ralph_shared::ids::{FeatureId, RunId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
@@ -81,7 +81,7 @@ pub(in crate::flow) async fn take(
         count(&mut features, &taken);
     }
     let mut shares: Vec<Share> = features.values().map(share).collect();
-    let turns = || turns.lock().unwrap_or_else(PoisonError::into_inner);
+    let turns = || turns.lock();
     turns().fill_in(&mut shares);
     let mut exhausted = HashSet::new();
     loop {

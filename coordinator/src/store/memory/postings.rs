@@ -3,9 +3,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -48,11 +49,11 @@ impl Tail {
     }
 
     fn known(&self) -> Arc<HashMap<i64, Arc<Indexed>>> {
-        Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.known.lock())
     }
 
     fn keep(&self, known: HashMap<i64, Arc<Indexed>>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        *self.known.lock() = Arc::new(known);
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Response, StatusCode, Uri};
 use futures::{StreamExt, stream};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Barrier, watch};
@@ -100,7 +101,7 @@ impl Model {
 
     /// The models that scripts were asked of.
     pub fn asked(&self) -> Vec<String> {
-        lock(&self.shared.asked).clone()
+        self.shared.asked.lock().clone()
     }
 
     /// Waits until an answer is held.
@@ -114,10 +115,6 @@ impl Drop for Model {
     fn drop(&mut self) {
         self.serving.abort();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Response<Body> {
@@ -152,8 +149,8 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
         // Titles, summaries and what else agents ask besides.
         return say(&interface, &Saying::Text("A title".to_owned()), model, stream);
     };
-    lock(&shared.asked).push(model.to_owned());
-    let first = lock(&shared.begun).insert((format!("{script:?}"), taken));
+    shared.asked.lock().push(model.to_owned());
+    let first = shared.begun.lock().insert((format!("{script:?}"), taken));
     if let Some(status) = script.first_status.filter(|_| first && taken == 0) {
         let status_code = StatusCode::from_u16(status).unwrap();
         return json_response(status_code, &(interface.error)(status));
@@ -165,7 +162,9 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
         return event_stream(stream::iter(begin).chain(stream::pending()));
     }
     if let Some(count) = script.meet.filter(|_| taken == 0) {
-        let meeting = lock(&shared.meetings)
+        let meeting = shared
+            .meetings
+            .lock()
             .entry(count)
             .or_insert_with(|| Arc::new(Barrier::new(count)))
             .clone();

@@ -4,12 +4,13 @@
 //! Rules steer agents that behave. The sandbox enforces limits on agents that don't.
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
     SelectedPermissionOutcome, ToolKind,
 };
+use parking_lot::{Mutex, MutexGuard};
 use ralph_shared::wire::Access;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -93,7 +94,7 @@ impl Policy {
     }
 
     fn granted(&self) -> MutexGuard<'_, Vec<Grant>> {
-        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.granted.lock()
     }
 
     /// The rules' answer for this kind of tool on these files.

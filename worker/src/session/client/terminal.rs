@@ -5,13 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{
     CreateTerminalRequest, Error as RpcError, TerminalExitStatus, TerminalOutputResponse,
 };
 use nix::sys::signal::Signal;
+use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
@@ -65,7 +66,7 @@ impl Output {
     /// The output, and the exit status if the command exited.
     pub fn read(&self) -> TerminalOutputResponse {
         let exit = self.exit.borrow().clone();
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = self.tail.lock();
         TerminalOutputResponse::new(tail.text(), tail.is_cut()).exit_status(exit)
     }
 }
@@ -222,9 +223,7 @@ async fn watch_over(
     let reading = async {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = output.read(&mut buffer).await {
-            tail.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(&buffer[..count]);
+            tail.lock().push(&buffer[..count]);
         }
     };
     tokio::pin!(reading);

@@ -2,8 +2,7 @@
 //! bring the share. A session ends itself when its share is used up, whether or not a coordinator can be
 //! reached.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use ralph_shared::wire::{SessionLimit, Share, Usage};
 use tokio::sync::Notify;
 
@@ -36,7 +35,7 @@ impl Allowance {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Sets the session's total usage. Figures never decrease.

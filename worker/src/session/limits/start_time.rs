@@ -1,8 +1,9 @@
 //! How long an agent may take from its start until its session is ready for a prompt.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::session::conversation::Conversation;
 use crate::session::protocol::introduction::Introduction;
@@ -70,7 +71,7 @@ impl<'a> Start<'a> {
 }
 
 fn started<T>(look: impl FnOnce(&mut BTreeSet<Vec<String>>) -> T) -> T {
-    look(&mut STARTED.lock().unwrap_or_else(PoisonError::into_inner))
+    look(&mut STARTED.lock())
 }
 
 #[cfg(test)]

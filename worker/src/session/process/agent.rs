@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use parking_lot::Mutex;
 use ralph_shared::plain::plain;
 use ralph_shared::wire::{EndReason, Ended, Unavailable};
 use tokio::io::AsyncReadExt;
@@ -157,12 +158,12 @@ impl Agent {
 
     /// The end of standard error so far.
     pub fn stderr_tail(&self) -> String {
-        plain(&self.stderr.lock().unwrap_or_else(PoisonError::into_inner).text()).into_owned()
+        plain(&self.stderr.lock().text()).into_owned()
     }
 
     /// Standard error since this time, as far as it is stored.
     pub fn stderr_since(&self, since: Instant) -> String {
-        let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        let stderr = self.stderr.lock();
         plain(&stderr.text_since(since)).into_owned()
     }
 }
@@ -211,11 +212,9 @@ impl Drop for Agent {
 async fn keep_tail(mut source: tokio::process::ChildStderr, tail: Arc<Mutex<RedactedTail>>) {
     let mut buffer = vec![0; 8 * 1024];
     while let Ok(count @ 1..) = source.read(&mut buffer).await {
-        tail.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(&buffer[..count]);
+        tail.lock().push(&buffer[..count]);
     }
-    tail.lock().unwrap_or_else(PoisonError::into_inner).end();
+    tail.lock().end();
 }
 
 fn not_found(spec: &SessionSpec, cause: &str) -> Ended {

@@ -9,11 +9,11 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
+use parking_lot::Mutex;
 
 use crate::session::process::refreshed_login::is_refreshed;
 
@@ -104,7 +104,7 @@ impl Logins {
 
     /// Copies changed files back, after all processes of the agent are gone. Returns notes for the user.
     pub fn copy_back(self) -> Vec<String> {
-        let _one = COPYING_BACK.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = COPYING_BACK.lock();
         let mut notes = Vec::new();
         for copied in &self.copied {
             let name = copied.file.original.display();

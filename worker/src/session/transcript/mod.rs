@@ -5,9 +5,10 @@ pub(crate) mod record;
 pub(crate) mod tools;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -158,7 +159,7 @@ impl TranscriptReceiver {
     }
 
     pub fn take(&mut self) -> Vec<TranscriptEntry> {
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         let mut entries = Vec::new();
         while !queue.entries.is_empty() {
             entries.extend(queue.take_batch());
@@ -171,7 +172,7 @@ impl TranscriptReceiver {
     pub async fn next_batch(&mut self) -> Option<Vec<TranscriptEntry>> {
         loop {
             let due = {
-                let mut queue = self.shared.lock();
+                let mut queue = self.shared.queue.lock();
                 if queue.entries.is_empty() && queue.closed {
                     return None;
                 }
@@ -192,12 +193,8 @@ impl TranscriptReceiver {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn with(&self, change: impl FnOnce(&mut Queue)) {
-        change(&mut self.lock());
+        change(&mut self.queue.lock());
         self.news.notify_one();
     }
 }
@@ -412,7 +409,7 @@ mod tests {
         let (sender, mut receiver) = channel(Redactor::new([]));
         let chunk = "é".repeat(JOINED_BYTES / 2 + 1);
         (0..200).for_each(|_| sender.text(&chunk));
-        assert!(sender.0.shared.lock().queued_bytes <= QUEUE_BYTES);
+        assert!(sender.0.shared.queue.lock().queued_bytes <= QUEUE_BYTES);
         sender.push(TranscriptUpdate::Ended { how: "x".into() });
         let first = receiver.next_batch().await.unwrap();
         assert_eq!(first[0].seq, 0);

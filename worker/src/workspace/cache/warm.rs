@@ -16,9 +16,9 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use ralph_shared::wire::GitOrder;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ impl Sizes {
     /// Total size of all entries; only new ones are measured. Bytes.
     pub(in crate::workspace) fn measure(&self, data: &Path) -> u64 {
         let is_whole = |path: &PathBuf| path.extension().is_none() && is_entry(path);
-        let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.0.lock();
         let size = |path: PathBuf| {
             let bytes = before.get(&path).copied();
             (bytes.unwrap_or_else(|| used_bytes(&path)), path)

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use ralph_shared::wire::{
     Ahead, Decided, EndReason, Gated, GitOrder, IntegrateOrder, IntegrationEnd, IntegrationReport,
     WorkspaceOrder,
@@ -109,10 +109,7 @@ impl Workspaces {
         };
         let end = integration.run(decide, &mut end).await.unwrap_or_else(failed);
         let steps = integration.site.take_times();
-        let gated = integration
-            .gated
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let gated = integration.gated.into_inner();
         if let Err(error) = locked.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
         }
@@ -234,7 +231,7 @@ impl Integration<'_> {
                 break failed;
             }
         };
-        *self.gated.lock().unwrap_or_else(PoisonError::into_inner) = Some(Gated {
+        *self.gated.lock() = Some(Gated {
             tree: tree.clone(),
             ahead: ahead.clone(),
             failures,

@@ -2,8 +2,8 @@
 
 use std::mem::take;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use ralph_shared::wire::{GateStep, GitOrder, IntegrationEnd, StepTime};
 
 use crate::workspace::cache::{Origin, Shelf, warm};
@@ -57,7 +57,7 @@ impl<'a> Site<'a> {
     }
 
     fn times(&self) -> MutexGuard<'_, Vec<StepTime>> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+        self.times.lock()
     }
 
     /// Takes the times of the last run of the gate's commands.
