@@ -1,11 +1,11 @@
-//! Orders to one worker. The heartbeat's answer tells the same; this is only sooner (DESIGN 1.5).
+//! Orders to one worker. The heartbeat's answer says the same, only later (DESIGN 1.5).
 
 use serde::{Deserialize, Serialize};
 
 use super::heartbeat::Settled;
 use crate::ids::DispatchId;
 
-/// Why a session is ended from outside (SPEC 3.2).
+/// The reason for an end from outside (SPEC 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
@@ -37,14 +37,13 @@ pub enum Control {
     /// End one session in order and report it.
     End {
         dispatch: DispatchId,
-        /// Why.
         reason: EndReason,
     },
     /// Send a heartbeat now: its answer has news.
     Beat,
-    /// Reports that were settled just now: they need no place in the spool, nor in heartbeats.
+    /// Reports that were settled just now: they leave the spool and the heartbeats.
     Settled { settled: Vec<Settled> },
-    /// Ask now what of attempt refs may go.
+    /// Ask now which attempt refs may be removed.
     Prune,
     /// Take no more work, finish what runs.
     Drain,

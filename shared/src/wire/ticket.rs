@@ -1,4 +1,4 @@
-//! A ticket says only that a pool has work; what work, the claim decides (DESIGN 1.3).
+//! A ticket says only that a pool has work; the claim decides which work (DESIGN 1.3).
 
 use serde::{Deserialize, Serialize};
 
