@@ -565,7 +565,8 @@ pub fn checked_ahead(end: &IntegrationEnd) -> (Judgement, Option<CheckResult>) {
             Some(CheckResult::Failed),
         ),
         IntegrationEnd::Conflict { paths, .. } => (
-            "it conflicts with attempts that land before it, in {}; the conflict counts once they have landed",
+            nothing(&format!(
+                "it conflicts with attempts that land before it, in {}; the conflict counts once they have landed",
                 paths.join(", ")
             )),
             Some(CheckResult::Conflict),
