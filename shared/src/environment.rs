@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::file;
 
-/// Variables that hold a secret of Ralph's own. No agent and no command of a user inherits them, nor the names of their files.
+/// Variables that hold a secret of Ralph's own. No agent and no command of a user inherits them, nor the
+/// names of their files.
 const SECRETS: [&str; 12] = [
     "DATABASE_URL",
     "PGPASSWORD",

@@ -1,10 +1,10 @@
 //! Named points at which a test can kill or stop this process.
 //!
-//! A test facility: `RALPH_FAULT="POINT:ACTION[:NTH]"` makes the `NTH` (from 1, default 1) passage of the named point
-//! end the process with `SIGKILL` (`kill`) or halt it with `SIGSTOP` (`stop`). With `RALPH_FAULT_ONCE=PATH` the file
-//! is created first and exclusively, so that of all processes with the same environment, a restarted one included,
-//! only one is hit. Commas separate several faults; each then has the file `PATH.POINT`. Without
-//! `RALPH_FAULT` a point costs one atomic load.
+//! A test facility: `RALPH_FAULT="POINT:ACTION[:NTH]"` makes the `NTH` (from 1, default 1) passage of the
+//! named point end the process with `SIGKILL` (`kill`) or halt it with `SIGSTOP` (`stop`). With
+//! `RALPH_FAULT_ONCE=PATH` the file is created first and exclusively, so that of all processes with the same
+//! environment, a restarted one included, only one is hit. Commas separate several faults; each then has the
+//! file `PATH.POINT`. Without `RALPH_FAULT` a point costs one atomic load.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};

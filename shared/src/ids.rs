@@ -1,5 +1,5 @@
-//! Typed ids. A key is a UUIDv7, so that rows sort by age; people and agents see a prefix and the key's last 12 hex
-//! digits, `t-9f2c41aa07be` (SPEC 1). Those 48 bits are random, and the database keeps them unique.
+//! Typed ids. A key is a UUIDv7, so that rows sort by age; people and agents see a prefix and the key's last
+//! 12 hex digits, `t-9f2c41aa07be` (SPEC 1). Those 48 bits are random, and the database keeps them unique.
 
 use std::fmt;
 use std::str::FromStr;

@@ -69,7 +69,8 @@ impl SessionKind {
         }
     }
 
-    /// Whether a dispatch of the kind begins an attempt; a verification and an integration belong to one (SPEC 1).
+    /// Whether a dispatch of the kind begins an attempt; a verification and an integration belong to one
+    /// (SPEC 1).
     pub fn begins_attempt(self) -> bool {
         !matches!(self, Self::Verify | Self::Integrate)
     }

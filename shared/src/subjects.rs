@@ -1,4 +1,5 @@
-//! Every NATS name, in one place (DESIGN 3). The prefix is configurable so that two systems can share a server.
+//! Every NATS name, in one place (DESIGN 3). The prefix is configurable so that two systems can share a
+//! server.
 
 use crate::ids::{DispatchId, FeatureId};
 

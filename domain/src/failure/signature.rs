@@ -10,7 +10,8 @@ use regex::Regex;
 /// id contains hashes.
 static VARIES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     let forms = [
-        // Paths, and addresses: from their first sign to the next blank or quote. A line and column go with them.
+        // Paths, and addresses: from their first sign to the next blank or quote. A line and column go with
+        // them.
         (
             r#"(?:\b[A-Za-z]:)?[\w.~+@%-]*(?:/|\\\w)[^\s"'`,;)\]}>]*"#,
             "<path>",

@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn published_schema_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/task-graph.schema.json");
-        // Compared as values: the order of fields depends on a feature of serde_json that any crate of the build may set.
+        // Compared as values: the order of fields depends on a feature of serde_json that any crate of the
+        // build may set.
         let current = serde_json::to_value(schema()).unwrap();
         if std::env::var_os("RALPH_UPDATE_SCHEMA").is_some() {
             std::fs::write(path, format!("{current:#}\n")).unwrap();

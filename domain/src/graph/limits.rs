@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 pub const MAX_TEXT_BYTES: usize = 256 * 1024 * 1024;
 /// Most tasks that are read from one text, whatever the [`Limits`].
 pub const MAX_TASKS: usize = 1_000_000;
-/// Most entries of `after` lists that are read from one text, whatever the [`Limits`]: five a task at the most tasks.
+/// Most entries of `after` lists that are read from one text, whatever the [`Limits`]: five a task at the
+/// most tasks.
 pub const MAX_EDGES: usize = 5 * MAX_TASKS;
-/// Most entries of `paths` lists that are read from one text, whatever the [`Limits`]: five a task at the most tasks.
+/// Most entries of `paths` lists that are read from one text, whatever the [`Limits`]: five a task at the
+/// most tasks.
 pub const MAX_ALL_PATHS: usize = 5 * MAX_TASKS;
 /// Longest key, in characters.
 pub const MAX_KEY_CHARS: usize = 100;

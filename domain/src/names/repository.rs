@@ -1,8 +1,8 @@
 //! The identity of a repository: the normalised address of its origin, so that memory and names do not depend
 //! on how it was reached (SPEC 6.5).
 
-/// Normalises an address: host in lower case, no scheme, no credentials, no default port, no `.git` or slash at its end. A
-/// path stays a path.
+/// Normalises an address: host in lower case, no scheme, no credentials, no default port, no `.git` or slash
+/// at its end. A path stays a path.
 pub fn normalised(address: &str) -> String {
     let address = address.trim();
     if let Some((scheme, rest)) = address.split_once("://") {

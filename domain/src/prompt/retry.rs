@@ -1,4 +1,5 @@
-//! Later prompts of a session: after an unusable task graph, after a restart of the agent's process, and what people say.
+//! Later prompts of a session: after an unusable task graph, after a restart of the agent's process, and what
+//! people say.
 
 use minijinja::context;
 use ralph_shared::sigil::{SigilName, defuse};

@@ -185,7 +185,8 @@ fn is_unmeant(before: &str) -> bool {
     })
 }
 
-/// Code between fences of CommonMark: three or more backticks or tildes, closed by as many of them or by the end.
+/// Code between fences of CommonMark: three or more backticks or tildes, closed by as many of them or by the
+/// end.
 fn fences(text: &str) -> Vec<Range<usize>> {
     let mut fences = Vec::new();
     let mut open: Option<(usize, char, usize)> = None;

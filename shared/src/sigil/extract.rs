@@ -215,8 +215,8 @@ fn files(changed: &[String], text: &str) -> Vec<String> {
     files
 }
 
-/// The path in a word, without the punctuation and the line number around it: letters, digits and `._-/`, with an
-/// extension that begins with a letter, and no address.
+/// The path in a word, without the punctuation and the line number around it: letters, digits and `._-/`,
+/// with an extension that begins with a letter, and no address.
 fn path_in(word: &str) -> Option<&str> {
     if !word.contains('.') || word.contains("://") {
         return None;
@@ -233,7 +233,8 @@ fn path_in(word: &str) -> Option<&str> {
     let is_extension = extension.len() <= 10
         && extension.starts_with(|c: char| c.is_ascii_alphabetic())
         && extension.chars().all(|c| c.is_ascii_alphanumeric());
-    // "e.g", "i.e" and "std.io" are words; a file without a folder has a stem of two letters and a known look.
+    // "e.g", "i.e" and "std.io" are words; a file without a folder has a stem of two letters and a known
+    // look.
     let is_file = !folder.is_empty() || (stem.len() > 1 && extension.len() <= 4 && !stem.contains('.'));
     (is_extension && is_file && !stem.is_empty()).then_some(path)
 }

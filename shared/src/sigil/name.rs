@@ -110,7 +110,8 @@ impl SigilName {
         }
     }
 
-    /// The sigil whose name begins `bytes`, whatever follows it. No name begins another, so there is at most one.
+    /// The sigil whose name begins `bytes`, whatever follows it. No name begins another, so there is at most
+    /// one.
     pub(super) fn beginning(bytes: &[u8]) -> Option<Self> {
         // Texts full of half names call this every few bytes, so it looks at only as many bytes as
         // distinguish the names.

@@ -307,7 +307,8 @@ pub enum IntegrationEnd {
         hunks: String,
         /// The head that it conflicts with.
         head: String,
-        /// The tasks that landed changes of these paths since the attempt began, by the trailers of their commits.
+        /// The tasks that landed changes of these paths since the attempt began, by the trailers of their
+        /// commits.
         #[serde(default)]
         others: Vec<String>,
         /// The conflicting commit, if it isn't the attempt's: an agent has to merge it. Hex object id.
