@@ -22,13 +22,11 @@ pub struct Facts {
     pub wanted: bool,
     /// Whether the gate is known to pass on the base.
     pub passes: bool,
-    /// The unfinished check, if any.
     pub open: Option<PendingCheck>,
     /// Whether a person wants to retry a failed check.
     pub again: bool,
 }
 
-/// An unfinished check.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingCheck {
     /// Whether it tries these commands on this commit.
@@ -88,7 +86,6 @@ pub enum Failure {
     Environment(Vec<TaskId>),
 }
 
-/// Judges a gate's failure.
 pub fn judge(task: TaskId, command: &str, output: &str, history: &History) -> Failure {
     if history.checking {
         return Failure::Waits;

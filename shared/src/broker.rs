@@ -14,7 +14,6 @@ use crate::file;
 use crate::subjects::worker_inbox;
 use crate::tls::{self, TlsError};
 
-/// The default server.
 pub const DEFAULT_URL: &str = "nats://127.0.0.1:4222";
 
 /// Longest pause between tries to connect.

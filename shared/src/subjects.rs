@@ -72,7 +72,6 @@ impl Subjects {
         self.name(&format!("tickets.{pool}"))
     }
 
-    /// All pools' tickets.
     pub fn tickets_all(&self) -> String {
         self.name("tickets.*")
     }
@@ -150,7 +149,6 @@ impl Subjects {
         self.name(&format!("events.{}", feature.0.simple()))
     }
 
-    /// State changes of all features.
     pub fn events_all(&self) -> String {
         self.name("events.*")
     }

@@ -47,7 +47,6 @@ impl Consents {
         }
     }
 
-    /// The consents in this folder.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: Some(folder.into()),

@@ -13,7 +13,6 @@ pub const TASKS: usize = 3;
 #[derive(Debug, Clone)]
 pub struct EndedSession {
     pub task: TaskId,
-    /// The reason of its failure, if any.
     pub failure: Option<Failure>,
     /// Whether its agent called no tool.
     pub before_work: bool,

@@ -11,7 +11,6 @@ use super::read::Reader;
 use super::values::{Fault, Value};
 use crate::scheduling::concurrency::Concurrency;
 
-/// The fields of a task.
 pub const FIELDS: [&str; 14] = [
     "key",
     "title",

@@ -12,11 +12,8 @@ pub const MAX_EDGES: usize = 5 * MAX_TASKS;
 /// Most entries of `paths` lists that are read from one text, whatever the [`Limits`]: five a task at the
 /// most tasks.
 pub const MAX_ALL_PATHS: usize = 5 * MAX_TASKS;
-/// Longest key, in characters.
 pub const MAX_KEY_CHARS: usize = 100;
-/// Longest title, in characters.
 pub const MAX_TITLE_CHARS: usize = 500;
-/// Longest description, in characters.
 pub const MAX_DESCRIPTION_CHARS: usize = 200_000;
 /// Longest name of an agent or a model, in characters.
 pub const MAX_NAME_CHARS: usize = 100;

@@ -30,7 +30,6 @@ pub enum ProblemKind {
     Limit,
 }
 
-/// One problem, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Line in the text, from 1; 0 if the graph did not come from a text or the problem concerns the whole

@@ -78,7 +78,6 @@ impl Judgement {
         }
     }
 
-    /// The judgement of a failure.
     pub fn failed(failure: Failure, step: Step, reason: impl Into<String>) -> Self {
         Self {
             failure: Some(failure),
@@ -377,7 +376,6 @@ fn limit_in_words(limit: SessionLimit) -> &'static str {
 
 /// Longest part of a conflict in the next attempt's prompt. Characters.
 const MAX_HUNK_CHARS: usize = 4_000;
-/// Maximum number of named paths.
 const NAMED_PATHS: usize = 20;
 /// Tries to push or to decide before a person is asked.
 pub const MAX_INTEGRATION_TRIES: i32 = 20;

@@ -38,7 +38,6 @@ const BUILT_IN: [(&str, &str); 21] = [
     ("chat", include_str!("templates/chat.md")),
 ];
 
-/// Parsed templates.
 #[derive(Debug)]
 pub struct Templates {
     env: Environment<'static>,
@@ -93,7 +92,6 @@ impl Default for PromptOptions {
 }
 
 impl Templates {
-    /// The built-in templates.
     pub fn built_in() -> Arc<Self> {
         static TEMPLATES: LazyLock<Arc<Templates>> = LazyLock::new(|| {
             #[allow(clippy::expect_used)]

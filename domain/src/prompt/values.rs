@@ -107,7 +107,6 @@ pub struct Mergeable {
     pub text: String,
 }
 
-/// A parent task.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parent {
     pub id: String,
@@ -247,7 +246,6 @@ pub struct UnresolvedError {
     pub text: String,
 }
 
-/// A decision with its reason.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
     pub text: String,

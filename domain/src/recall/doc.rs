@@ -88,7 +88,6 @@ impl Analysed {
         keys
     }
 
-    /// The words of all fields.
     pub fn all_words(&self) -> impl Iterator<Item = Word> {
         [&self.title, &self.body, &self.place, &self.tags]
             .into_iter()

@@ -11,7 +11,6 @@ use super::words::Word;
 const FIELDS: usize = 8;
 
 impl Analysed {
-    /// Packs it into one value.
     pub fn pack(&self) -> Vec<u8> {
         let Self {
             title,

@@ -90,7 +90,6 @@ impl Query {
         }
     }
 
-    /// Whether the question has no words.
     pub fn is_empty(&self) -> bool {
         self.weights.is_empty()
     }
@@ -137,7 +136,6 @@ impl Query {
             .collect()
     }
 
-    /// Neighbouring words of title and description.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Word, Word)> {
         [&self.title, &self.text]
             .into_iter()

@@ -118,7 +118,6 @@ impl Strategy {
     }
 }
 
-/// Facts for the choice.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {
     /// The run's model, for the `fixed` strategy or as a request.

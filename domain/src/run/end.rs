@@ -37,14 +37,12 @@ pub struct Facts<'a> {
 /// The next step of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The run continues.
     GoOn,
     /// A limit is reached: end the sessions.
     EndSessions {
         /// The limit, in words.
         reason: String,
     },
-    /// The run is over.
     End {
         outcome: RunOutcome,
         reason: String,

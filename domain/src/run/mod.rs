@@ -190,7 +190,6 @@ pub struct Run {
     pub not_before: Option<OffsetDateTime>,
     /// When its feature should be finished.
     pub deadline: Option<OffsetDateTime>,
-    /// Whether the run ends at the deadline.
     pub stop_at_deadline: bool,
     pub outcome: Option<RunOutcome>,
     pub reason: Option<String>,

@@ -104,7 +104,6 @@ impl fmt::Display for Condition {
 #[derive(Debug, Clone)]
 pub struct Facts {
     pub state: FeatureState,
-    /// All of its tasks.
     pub total: i64,
     /// Tasks that are in progress, or will be in time.
     pub open: i64,
@@ -126,7 +125,6 @@ pub struct Facts {
     pub held: Option<String>,
 }
 
-/// A run that ended.
 #[derive(Debug, Clone)]
 pub struct FinishedRun {
     pub outcome: RunOutcome,

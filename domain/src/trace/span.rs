@@ -89,7 +89,6 @@ impl Span {
     }
 }
 
-/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Text(String),
@@ -101,9 +100,7 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
     pub at: OffsetDateTime,
-    /// The kind of event.
     pub name: &'static str,
-    /// Its details.
     pub text: String,
 }
 

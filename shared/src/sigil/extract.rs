@@ -62,11 +62,9 @@ pub enum FailureSource {
     SessionEnd,
     /// The last failed tool call's output.
     ToolOutput,
-    /// The agent's standard error.
     Stderr,
     /// The first line of the text that looks like an error.
     Text,
-    /// No source.
     Nothing,
 }
 

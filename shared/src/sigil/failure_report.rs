@@ -17,7 +17,6 @@ pub struct FailureReport {
     pub what_tried: String,
     /// The cause. Never empty.
     pub why_failed: String,
-    /// The kind of error.
     pub error_category: ErrorCategory,
     /// Paths, each once, in the order given.
     pub relevant_files: Vec<String>,
@@ -106,7 +105,6 @@ pub enum ErrorCategory {
     TestFailure,
     /// It doesn't build.
     BuildError,
-    /// A file isn't there.
     MissingFile,
     /// It does the wrong thing.
     LogicError,

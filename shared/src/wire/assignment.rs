@@ -19,7 +19,6 @@ pub const CONTEXT_DIR: &str = ".ralph/context";
 /// One dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The message's version.
     pub v: u16,
     /// The fence: every message about this work names it.
     pub dispatch: DispatchId,
@@ -52,7 +51,6 @@ pub enum Work {
     Git(GitOperationOrder),
 }
 
-/// An agent session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOrder {
     pub prompt: Text,

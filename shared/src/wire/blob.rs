@@ -38,7 +38,6 @@ pub enum BlobAnswer {
     Missing,
     /// The coordinator can't answer now; ask again.
     Failed {
-        /// The reason, for the log.
         reason: String,
     },
 }

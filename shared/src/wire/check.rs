@@ -31,7 +31,6 @@ pub enum CheckAnswer {
     Again {
         prompt: Text,
     },
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

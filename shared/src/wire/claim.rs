@@ -11,13 +11,10 @@ use crate::ids::{DispatchId, Incarnation};
 pub struct ClaimRequest {
     /// Versions that the worker reads.
     pub reads: Vec<u16>,
-    /// The worker's name.
     pub worker: String,
-    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// The id of the dispatch, if there will be one.
     pub claim: DispatchId,
-    /// Pools that the worker serves.
     pub pools: Vec<String>,
     /// Agents that it can start now, without unavailable ones. It gets no task that needs another agent.
     pub agents: Vec<String>,
@@ -39,14 +36,12 @@ pub enum ClaimAnswer {
     Nothing,
     /// Not now: the coordinator is busy, the worker must drain, or a limit holds the pool back.
     NotNow {
-        /// The reason, for the log.
         reason: String,
         /// Pause before the next claim. Milliseconds.
         retry_after_ms: u64,
     },
     /// The incarnation is unknown: send a hello first.
     SayHello,
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

@@ -11,7 +11,6 @@ use crate::ids::DispatchId;
 pub enum EndReason {
     /// A person interrupted it.
     Interrupted,
-    /// The worker is drained.
     Drain,
     /// A limit of the run was reached.
     RunLimit,
@@ -25,12 +24,10 @@ pub enum EndReason {
     DiedWithOthers,
     /// It asked a person something, and nobody answered in time.
     Unanswered,
-    /// A reason of a later release.
     #[serde(other)]
     Unknown,
 }
 
-/// An order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Control {
@@ -47,7 +44,6 @@ pub enum Control {
     Prune,
     /// Take no more work, finish what runs.
     Drain,
-    /// An order of a later release.
     #[serde(other)]
     Unknown,
 }

@@ -26,12 +26,10 @@ pub enum DecideAnswer {
     Decided,
     /// The dispatch is not the task's current one, or holds no turn: push nothing.
     Refused {
-        /// The reason, for the log.
         reason: String,
     },
     /// The coordinator can't answer now; ask again with the same values.
     Failed {
-        /// The reason, for the log.
         reason: String,
     },
 }

@@ -15,9 +15,7 @@ use crate::wire::availability::ClosedAgent;
 pub struct Heartbeat {
     /// Versions that the worker reads.
     pub reads: Vec<u16>,
-    /// The worker's name.
     pub worker: String,
-    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// Dispatches whose session or integration runs.
     pub running: Vec<DispatchId>,
@@ -105,7 +103,6 @@ pub enum HeartbeatAnswer {
     },
     /// The incarnation is unknown or no longer the current one: send a hello.
     SayHello,
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

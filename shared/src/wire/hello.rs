@@ -12,7 +12,6 @@ pub struct Hello {
     pub reads: Vec<u16>,
     /// The worker's name, which survives restarts.
     pub worker: String,
-    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// Identity of its data folder: the same name with another folder is another worker.
     pub data_id: String,
@@ -33,7 +32,6 @@ pub struct Hello {
     pub spooled: Vec<DispatchId>,
     /// The program's version.
     pub version: String,
-    /// The machine's name.
     pub host: String,
     /// The process id there.
     pub pid: u32,
@@ -61,7 +59,6 @@ pub enum HelloAnswer {
         /// Pause before the next try; `None` means never. Milliseconds.
         retry_after_ms: Option<u64>,
     },
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

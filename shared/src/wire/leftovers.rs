@@ -8,7 +8,6 @@ pub struct LeftoverFiles {
     /// Their folder, as an absolute path on the worker's machine; `None` when they are deleted.
     #[serde(default)]
     pub path: Option<String>,
-    /// Number of days.
     #[serde(default)]
     pub days: u32,
     /// Total number of files.
@@ -24,6 +23,5 @@ pub struct LeftoverFiles {
 pub struct LeftoverFile {
     /// Its path in the folder, lossily as UTF-8.
     pub path: String,
-    /// Its size. Bytes.
     pub bytes: u64,
 }

@@ -10,11 +10,8 @@ use crate::ids::{DispatchId, FeatureId, Incarnation};
 /// answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PruneRequest {
-    /// The worker's name.
     pub worker: String,
-    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// The pools that it serves.
     pub pools: Vec<String>,
     /// The result of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +63,6 @@ pub enum PruneAnswer {
         /// The refs, by their names among branches.
         refs: Vec<AttemptRef>,
     },
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

@@ -15,11 +15,9 @@ use crate::wire::orphan::OrphanRef;
 /// The report of one dispatch. It is repeated, byte for byte, until it is settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The message's version.
     pub v: u16,
     /// The fence.
     pub dispatch: DispatchId,
-    /// The worker's name.
     pub worker: String,
     /// The incarnation that ran it.
     pub incarnation: Incarnation,
@@ -63,10 +61,8 @@ pub struct SessionReport {
     /// Its usage, as far as the agent reported it.
     #[serde(default)]
     pub usage: Usage,
-    /// Number of tool calls.
     #[serde(default)]
     pub tool_calls: u32,
-    /// Number of failed tool calls.
     #[serde(default)]
     pub failed_tool_calls: u32,
     #[serde(default)]
@@ -301,7 +297,6 @@ pub enum IntegrationEnd {
     },
     /// Rebasing conflicts.
     Conflict {
-        /// The conflicting paths.
         paths: Vec<String>,
         /// The hunks, bounded.
         hunks: String,

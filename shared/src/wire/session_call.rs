@@ -30,7 +30,6 @@ pub enum Call {
     },
     /// Entries of the memory that fit a query.
     MemorySearch { query: String },
-    /// A call of a later release.
     #[serde(other)]
     Unknown,
 }
@@ -46,7 +45,6 @@ pub enum CallAnswer {
     Found { text: String },
     /// It can't be done.
     Refused { reason: String },
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// "There is work in this pool."
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// The message's version.
     pub v: u16,
     pub pool: String,
 }

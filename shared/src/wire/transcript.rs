@@ -7,22 +7,18 @@ use crate::ids::{DispatchId, Incarnation};
 /// Several entries in one message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptBatch {
-    /// The message's version.
     pub v: u16,
     pub dispatch: DispatchId,
     /// The sender; only entries from the dispatch's worker are read.
     #[serde(default)]
     pub origin: Option<TranscriptOrigin>,
-    /// The entries, in order.
     pub entries: Vec<TranscriptEntry>,
 }
 
 /// The sender of a transcript. Only the incarnation itself and the coordinators know its id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranscriptOrigin {
-    /// The worker's name.
     pub worker: String,
-    /// This incarnation of it.
     pub incarnation: Incarnation,
 }
 

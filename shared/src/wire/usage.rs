@@ -22,7 +22,6 @@ pub struct Usage {
     /// reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Cost in US dollars.
     pub cost_usd: Option<f64>,
     /// The basis of the cost, or the reason why it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +66,6 @@ impl Usage {
         self.basis.or(self.cost_usd.map(|_| Basis::Known))
     }
 
-    /// Whether its cost is estimated.
     #[must_use]
     pub fn is_estimated(&self) -> bool {
         self.basis == Some(Basis::Estimated)
@@ -148,7 +146,6 @@ impl Share {
         }
     }
 
-    /// Whether it limits nothing.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()

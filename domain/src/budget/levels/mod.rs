@@ -121,14 +121,12 @@ impl Level {
 /// A limit; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limit {
-    /// US dollars.
     pub cost_usd: Option<f64>,
     /// Tokens read and written.
     pub tokens: Option<i64>,
 }
 
 impl Limit {
-    /// Whether it limits nothing.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -149,7 +147,6 @@ impl Limit {
     }
 }
 
-/// Usage at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LevelUsage {
     /// US dollars used by ended sessions.
@@ -202,7 +199,6 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Whether there is no limit at all.
     pub fn are_none(&self) -> bool {
         self.ceilings.values().all(Limit::is_none) && self.set.values().all(Limit::is_none)
     }
@@ -412,7 +408,6 @@ impl Levels {
 /// The unit of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// US dollars.
     Usd,
     /// Tokens read and written.
     Tokens,

@@ -7,7 +7,6 @@ use crate::prompt::templates::Templates;
 use crate::prompt::text::{cut, cut_piece, item, line};
 use crate::prompt::values::SessionMemory;
 
-/// Bound of one note.
 const NOTE_CHARS: usize = 300;
 /// Bound of each list of the task's own state.
 const LIST_CHARS: usize = 900;
