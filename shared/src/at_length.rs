@@ -6,10 +6,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// moment.
 const LONG_BYTES: usize = 256 * 1024;
 
-/// Runs work on a whole tree, or on a disk that may be slow. First, the runtime's thread gives its other
-/// tasks away: it may be the one that waits for messages and timers, and then not even a heartbeat would go
-/// out before the work is done. Unlike work on another thread, this work never goes on after its caller gave
-/// up.
+/// Runs work on a whole tree, or on a disk that may be slow. First, the runtime's thread hands its other
+/// tasks to another thread: it may be the one that waits for messages and timers, and then not even a heartbeat
+/// would go out before the work is done. Unlike work on another thread, this work never continues after its
+/// caller gave up.
 pub fn at_length<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -17,7 +17,7 @@ pub fn at_length<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs work on a text of `bytes` bytes. A short text is done before other tasks could be given away.
+/// Runs work on a text of `bytes` bytes. Work on a short text ends before other tasks could move.
 pub fn by_length<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes < LONG_BYTES {
         work()

@@ -88,7 +88,7 @@ impl Pot {
     }
 
     /// A first share: the usual usage, at most an equal part of the rest. A verification or integration may
-    /// start with any rest.
+    /// start with any rest of the limit.
     fn first(self, wanted: i64, smallest: i64, sessions: i64, follows_up: bool) -> Option<i64> {
         let smallest = self.smallest(smallest);
         if self.left <= 0 || self.left < smallest && !follows_up {

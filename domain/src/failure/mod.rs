@@ -39,7 +39,7 @@ pub enum Counts {
     DeathWithOthers,
 }
 
-/// When the task is tried again.
+/// Delay before the task is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delay {
     /// Only when a person decides so.
@@ -54,7 +54,7 @@ pub enum Delay {
     Elsewhere,
 }
 
-/// Who is notified.
+/// The people to notify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     Nobody,
@@ -74,7 +74,7 @@ pub struct Pauses {
     pub longest: Duration,
 }
 
-/// What follows a failure.
+/// The consequences of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// The dispatch's outcome, unless its step names another.

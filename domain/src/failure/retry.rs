@@ -14,7 +14,7 @@ pub const MAX_AWAY: i16 = 5;
 pub const MAX_LACKS: i16 = 100;
 /// Endings in a row without a sigil but with new changes that count as a failure (SPEC 3.3).
 pub const MAX_NO_SIGILS: i16 = 5;
-/// Losses alone on a worker before a person is asked.
+/// Deaths of a worker with only this task, before a person is asked.
 pub const MAX_LOST_ALONE: i16 = 3;
 /// Deaths of the worker together with other tasks, before a person is asked: a task that kills busy workers
 /// must not continue forever.
@@ -63,7 +63,7 @@ pub struct Trouble {
     pub no_sigils: i16,
     /// Tries in a row without a needed server or part of the worker.
     pub door_failures: i16,
-    /// Losses without another task.
+    /// Deaths of its worker without other tasks.
     pub lost_alone: i16,
     /// Deaths of its worker with other tasks.
     pub lost_with_others: i16,
@@ -89,7 +89,7 @@ pub fn without_attempts(review: bool) -> TaskState {
     }
 }
 
-/// Facts beside the failure.
+/// Facts for the decision, besides the failure.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// Whether the session left new changes.

@@ -1,4 +1,4 @@
-//! Judges empty turns: turns that ended in order without a word, a tool call, a change or usage.
+//! Judges empty turns: turns that ended normally without a word, a tool call, a change or usage.
 //!
 //! An agent whose provider is down may end every turn like this within seconds. One task's empty turn may be
 //! its own fault. Empty turns of several tasks in a row, without an answer between them, are an outage of the

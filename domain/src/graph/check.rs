@@ -175,7 +175,7 @@ fn check_tree(nodes: &[Node], limits: &Limits, problems: &mut Problems) {
         });
     }
     for node in nodes {
-        // Only the first level that is too deep is reported; those below have the same cure.
+        // Only the first level that is too deep is reported: the same change fixes those below.
         if node.depth == limits.levels {
             problems.push(node.line, Some(&node.key), ProblemKind::Limit, || {
                 format!(

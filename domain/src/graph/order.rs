@@ -21,8 +21,8 @@ pub use super::cycle::{Cycle, CycleKind, Step};
 
 /// All tasks, each after its parent, its blockers and theirs, and otherwise by index.
 ///
-/// `parents[t]` and `after[t]` are the parent and the blockers of task `t` as indexes into the same slices, which have
-/// one length.
+/// `parents[t]` and `after[t]` are the parent and the blockers of task `t`, as indexes into the same slices.
+/// Both slices have the same length.
 ///
 /// # Errors
 /// Cycles without a common task, at most 20. Each is a shortest cycle through its first task.

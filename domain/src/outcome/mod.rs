@@ -381,7 +381,7 @@ const NAMED_PATHS: usize = 20;
 pub const MAX_INTEGRATION_TRIES: i32 = 20;
 /// The same while the server is unreachable: fifty minutes, as long as sessions wait for it (five times ten).
 pub const MAX_AWAY_TRIES: i32 = 60;
-/// The same while the repository refuses workers, or is gone: three minutes, in which any worker of the pool
+/// The same while the repository refuses workers, or does not exist: three minutes, in which any worker of the pool
 /// may try.
 pub const MAX_REFUSED_TRIES: i32 = 12;
 

@@ -125,7 +125,7 @@ fn plain_fence(line: &str) -> Cow<'_, str> {
     if rest.len() - info.len() < FENCE.len() {
         return Cow::Borrowed(line);
     }
-    // Such a line may be no fence for several reasons; without blanks and further marks it surely is one.
+    // Markdown may not read such a line as a fence; without blanks and further marks it does.
     Cow::Owned(format!("{FENCE}{}", info.replace('`', "'")))
 }
 

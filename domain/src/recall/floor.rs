@@ -12,7 +12,7 @@ const TRUSTED_DOCS: i64 = 500;
 pub const UNANSWERED: f64 = 0.065;
 /// The floor of a small memory: one of the title's words, and something more.
 const SMALL: f64 = 3.5;
-/// Enough confidence in any memory, however much its entries repeat each other: one of 19 histories asks for
+/// Enough confidence in any memory, however much its entries repeat each other: one of 19 histories needs
 /// more.
 const ENOUGH: f64 = 9.0;
 

@@ -218,8 +218,8 @@ pub fn needed(with: Ended, without: Ended, held_out: f64) -> Option<i64> {
 /// falls.
 const FIRST_SHARE: f64 = 0.25;
 const FIRST: i64 = 50;
-/// Maximum number of held-out attempts that are counted. With so many, a lasting share of a twentieth
-/// applies.
+/// Maximum number of held-out attempts that are counted. From this number on, a lasting share of a twentieth
+/// applies unchanged.
 pub const HELD_OUT_COUNTED: i64 = 1_000;
 
 /// The share of first attempts to hold out, in a memory with `held_out` such attempts: a quarter for the

@@ -6,7 +6,7 @@ use super::condition::{Condition, Word};
 use crate::budget::levels::Hold;
 use crate::budget::limit::Reached;
 
-/// Facts on a feature beside its condition.
+/// Facts on a feature besides its condition.
 #[derive(Debug, Clone, Default)]
 pub struct Facts<'a> {
     /// Its name or id.

@@ -70,7 +70,7 @@ struct Gap {
 
 impl Excerpt {
     /// An empty excerpt with `head_bytes` of the beginning and `tail_bytes` of the end, in JSON bytes. Keeps
-    /// the last entry whatever its size.
+    /// the last entry at any size.
     pub fn new(head_bytes: usize, tail_bytes: usize) -> Self {
         Self {
             tail_bytes,

@@ -40,7 +40,6 @@ pub enum NoKnowledge {
 }
 
 impl KnowledgeFile {
-    ///
     /// # Errors
     /// If it has no readable front matter, no title or no tag.
     pub fn parse(text: &str) -> Result<Self, NoKnowledge> {

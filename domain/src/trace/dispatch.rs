@@ -41,7 +41,7 @@ pub struct DispatchFacts {
     pub cost: Option<f64>,
     pub tool_calls: Option<i32>,
     pub commit: Option<String>,
-    /// When the task itself had nothing left to wait for, as far as is known.
+    /// The time from which the task could start, if known.
     pub ready_at: Option<OffsetDateTime>,
     pub claimed_at: OffsetDateTime,
     pub settled_at: OffsetDateTime,

@@ -108,7 +108,7 @@ pub enum Access {
     Commands,
 }
 
-/// Limits of one session (SPEC 3.4). Reaching one ends it in order, with the limit as the reason.
+/// Limits of one session (SPEC 3.4). Reaching one ends it gracefully, with the limit as the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionLimits {
     /// Wall time from the agent's start. Milliseconds.

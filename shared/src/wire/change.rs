@@ -40,7 +40,7 @@ pub struct TestChange {
     pub more: u32,
 }
 
-/// How a test was weakened, the gravest first. Before all, changes of Ralph's own behaviour.
+/// The way in which a test was weakened, the gravest first. Changes of Ralph's own behaviour precede all.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]

@@ -18,8 +18,8 @@ pub struct ClaimRequest {
     pub pools: Vec<String>,
     /// Agents that it can start now, without unavailable ones. It gets no task that needs another agent.
     pub agents: Vec<String>,
-    /// How long the coordinator may hold the claim while there is no work. Milliseconds; 0 for an answer at
-    /// once.
+    /// Longest time for which the coordinator may hold the claim while there is no work. Milliseconds; 0 for
+    /// an immediate answer.
     #[serde(default)]
     pub wait_ms: u64,
     /// Whether the worker can try a gate on a base commit; earlier releases can't.

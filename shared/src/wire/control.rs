@@ -1,4 +1,4 @@
-//! Orders to one worker. The heartbeat's answer says the same, only later (DESIGN 1.5).
+//! Orders to one worker. The heartbeat's answer carries the same orders later (DESIGN 1.5).
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub enum EndReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Control {
-    /// End one session in order and report it.
+    /// End one session gracefully and report it.
     End {
         dispatch: DispatchId,
         reason: EndReason,

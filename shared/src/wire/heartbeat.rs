@@ -94,7 +94,7 @@ pub enum HeartbeatAnswer {
         /// New shares of dispatches that asked for more.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         shares: Vec<Granted>,
-        /// Those of `transcripts` that are stored now: the worker may forget them.
+        /// Transcripts of the heartbeat that are stored now, so the worker may forget them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         archived: Vec<DispatchId>,
         /// People's messages to its sessions, until they are received.

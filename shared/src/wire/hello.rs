@@ -49,7 +49,7 @@ pub enum HelloAnswer {
         heartbeat_ms: u64,
         /// Length of a lease after an answered heartbeat. Milliseconds.
         lease_ms: u64,
-        /// How long a worker without contact lets its sessions continue. Milliseconds.
+        /// Longest time for which a worker without contact lets its sessions continue. Milliseconds.
         dark_limit_ms: u64,
     },
     /// The worker may not work under this name now.
