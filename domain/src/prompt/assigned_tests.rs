@@ -167,7 +167,7 @@ fn a_prompt_describes_the_neighbours_the_verifier_and_the_folder() {
         "- [t-000000000002] Read zones (under way; src/zone.rs)",
         "- [t-000000000003] Read zones (comes later; src/zone.rs)",
         "no test weakened, skipped or deleted",
-        "It holds what attempt 2 of this task left, on top of the feature's branch `ralph/zones`.",
+        "It has the work of attempt 2 of this task, on top of the feature's branch `ralph/zones`.",
     ] {
         assert!(work.contains(words), "{words}\n{work}");
     }

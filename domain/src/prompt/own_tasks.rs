@@ -32,10 +32,10 @@ mod tests {
             changes(&templates, "no such pool", "- key: a"),
         ];
         let expected = [
-            "Bring what `main` has by now into the feature's branch. Where both changed the same places, keep what both are for; \
-             change nothing else.",
-            "Take back what t-1 (Store <items>) landed in abc. Where later work changed the same places, keep that work.",
-            "The review asked for tasks that can't be made any more: no such pool\n\nIt sent:\n\n- key: a",
+            "Merge the present state of `main` into the feature's branch. Where both changed the same places, keep the intent of \
+             both; change nothing else.",
+            "Revert the change of t-1 (Store <items>) that landed in abc. Where later work changed the same places, keep that work.",
+            "The review asked for tasks that can no longer be created: no such pool\n\nIt sent:\n\n- key: a",
         ];
         assert_eq!(descriptions, expected);
     }
