@@ -32,7 +32,7 @@ impl RetentionReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TaskIsOpen => "its task is not over",
-            Self::OnlyCopy => "its task is done, but did not land: nothing else holds the work",
+            Self::OnlyCopy => "its task is done, but did not land: this ref has the only copy of the work",
         }
     }
 }

@@ -222,7 +222,7 @@ mod tests {
         consents.grant(&file, "x = 1").unwrap();
         assert!(consents.has(&file, "x = 1"));
         assert!(!consents.has(&file, "x = 2"), "it has changed");
-        assert!(!consents.has(&other, "x = 1"), "it is elsewhere");
+        assert!(!consents.has(&other, "x = 1"), "the file has another path");
         assert!(consents.revoke(&file, "x = 1").unwrap());
         assert!(!consents.has(&file, "x = 1") && !consents.revoke(&file, "x = 1").unwrap());
         fs::remove_dir_all(root).unwrap();

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 /// Longest text that is read, in bytes: 100,000 tasks with 2 KiB of words each, and a reserve.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024 * 1024;
-/// Most tasks that are read from one text, whatever the [`Limits`].
+/// Most tasks that are read from one text, with any [`Limits`].
 pub const MAX_TASKS: usize = 1_000_000;
-/// Most entries of `after` lists that are read from one text, whatever the [`Limits`]: five a task at the
+/// Most entries of `after` lists that are read from one text, with any [`Limits`]: five a task at the
 /// most tasks.
 pub const MAX_EDGES: usize = 5 * MAX_TASKS;
-/// Most entries of `paths` lists that are read from one text, whatever the [`Limits`]: five a task at the
+/// Most entries of `paths` lists that are read from one text, with any [`Limits`]: five a task at the
 /// most tasks.
 pub const MAX_ALL_PATHS: usize = 5 * MAX_TASKS;
 pub const MAX_KEY_CHARS: usize = 100;

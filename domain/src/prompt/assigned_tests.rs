@@ -1,4 +1,4 @@
-//! Sigils in assignments are defused: an agent that repeats its assignment ends nothing, whoever wrote it.
+//! Sigils in assignments are defused: an agent that repeats its assignment ends nothing, no matter who wrote it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-/// Days after which an entry whose files are gone is hidden (SPEC 6.7).
+/// Days after which an entry whose files are deleted is hidden (SPEC 6.7).
 pub const STALE_DAYS: f64 = 30.0;
 /// A tag is rare if at most one in this number of a repository's learnings has it.
 const RARE: i64 = 10;
@@ -67,7 +67,7 @@ pub enum Because {
     Unused,
     /// The repository exceeds its bound, and other entries weigh more or were used later.
     Full,
-    /// Its files are gone, and did not come back.
+    /// Its files were deleted, and did not come back.
     Stale,
     /// Its attempt was revoked.
     Revoked,

@@ -64,16 +64,16 @@ pub fn of(condition: &Condition, facts: &Facts<'_>) -> Option<Next> {
         Word::Paused => next("continues it", command(&format!("resume {feature}"))),
         Word::Limit => match (facts.reached, facts.hold) {
             (Some(reached), _) => next(
-                "continues it with as much again",
+                "continues it with the same amount again",
                 command(&format!("edit {feature} {}", reached.raised())),
             ),
-            (None, Some(hold)) => next("continues it with as much again", hold.raises.clone()),
+            (None, Some(hold)) => next("continues it with the same amount again", hold.raises.clone()),
             (None, None) => next("continues it", command(&format!("run {feature}"))),
         },
         Word::Stopped if !facts.needs_run => decide(),
         Word::Ready | Word::Stopped => next("continues it", command(&format!("run {feature}"))),
         Word::Failed if facts.decision.is_none() && facts.needs_run => {
-            next("tries again all the same", command(&format!("run {feature}")))
+            next("tries again anyway", command(&format!("run {feature}")))
         }
         Word::Blocked | Word::Failed => decide(),
     }

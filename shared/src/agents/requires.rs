@@ -4,5 +4,5 @@
 /// with an explicit old head (SPEC 9.2).
 pub const OLDEST_GIT: (u32, u32) = (2, 38);
 
-/// The variable with the exit status of a drained worker, which whoever restarts workers sets.
+/// The variable with the exit status of a drained worker, which the program that restarts workers sets.
 pub const DRAINED_STATUS: &str = "RALPH_DRAINED_STATUS";

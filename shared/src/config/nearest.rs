@@ -130,12 +130,12 @@ mod tests {
             Some(&link)
         );
         lchown(&link, Some(NOBODY), None).unwrap();
-        assert!(refused(&link), "the link is theirs");
+        assert!(refused(&link), "the link is another user's");
         lchown(&link, Some(0), None).unwrap();
         chown(&file, Some(NOBODY), None).unwrap();
-        assert!(refused(&link), "its target is theirs");
+        assert!(refused(&link), "its target is another user's");
         fs::remove_file(&link).unwrap();
-        assert!(refused(&file), "one further up is not taken instead");
+        assert!(refused(&file), "a file further up is not used instead");
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -16,7 +16,7 @@ pub struct PruneRequest {
     /// The result of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
-    /// The same, if that answer was to move refs: `gone` are the refs that are no branches any more.
+    /// The same, if that answer was to move refs: `gone` has the refs that are no longer branches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<Pruned>,
 }

@@ -47,7 +47,7 @@ impl Text {
 /// Parts that don't make the text of a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    #[error("the text {sha256} is not there, or not whole")]
+    #[error("the text {sha256} is missing or incomplete")]
     Missing {
         sha256: String,
     },
