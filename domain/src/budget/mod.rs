@@ -112,6 +112,14 @@ impl Pot {
     }
 }
 
+/// The smaller of two limits; `None` is no limit.
+pub(crate) fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other < one { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Purse {
     /// The smaller rest, in each unit.
     #[must_use]

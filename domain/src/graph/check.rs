@@ -134,7 +134,7 @@ fn nodes(
         nodes.push(Node {
             line: task.key.line,
             key: task.key.value,
-            title: trimmed(task.title),
+            title: task.title.trim().to_owned(),
             description: task.description.unwrap_or_default(),
             parent,
             after,
@@ -153,15 +153,6 @@ fn nodes(
         });
     }
     nodes
-}
-
-fn trimmed(text: String) -> String {
-    let trimmed = text.trim();
-    if trimmed.len() == text.len() {
-        text
-    } else {
-        trimmed.to_owned()
-    }
 }
 
 fn check_tree(nodes: &[Node], limits: &Limits, problems: &mut Problems) {

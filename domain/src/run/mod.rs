@@ -9,7 +9,7 @@ use ralph_shared::wire::{Basis, GateStep, Usage};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::budget::{Pot, Purse};
+use super::budget::{Pot, Purse, least};
 use super::states::RunOutcome;
 use crate::routing::strategy::Strategy;
 use crate::train::{self, Landing};
@@ -145,12 +145,6 @@ impl RunSettings {
     /// grow with agents' tasks.
     #[must_use]
     pub fn within(mut self, ceilings: &Ceilings) -> Self {
-        fn least<T: PartialOrd>(limit: Option<T>, ceiling: Option<T>) -> Option<T> {
-            match (limit, ceiling) {
-                (Some(limit), Some(ceiling)) => Some(if ceiling < limit { ceiling } else { limit }),
-                (limit, ceiling) => limit.or(ceiling),
-            }
-        }
         if self.limit_grows && ceilings.iterations.is_some() {
             self.limit_grows = false;
             self.max_iterations = None;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::limit::{raised_cost, raised_tokens};
-use crate::budget::{Pot, Purse};
+use crate::budget::{Pot, Purse, least};
 use crate::run::microusd;
 
 /// Parts of a limit, in percent, at which a notice is written, once each.
@@ -134,12 +134,6 @@ impl Limit {
     /// The smaller limit, in each unit.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
-        fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
-            match (one, other) {
-                (Some(one), Some(other)) => Some(if other < one { other } else { one }),
-                (one, other) => one.or(other),
-            }
-        }
         Self {
             cost_usd: least(self.cost_usd, other.cost_usd),
             tokens: least(self.tokens, other.tokens),
