@@ -1,7 +1,7 @@
-//! The gate, and the meaning of its failure: it concerns an attempt, or the environment.
+//! Plans checks of the gate, and judges its failures: either the attempt failed, or the environment did.
 //!
-//! It is tried on a feature's base commit. Nothing lands before it passes there, or a person allows it to
-//! fail. Later failures that look the same on several tasks cast doubt on that pass.
+//! The gate runs on a feature's base commit first. Nothing lands before it passes there, or a person allows
+//! it to fail. Later failures that look the same on several tasks cast doubt on that pass.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::failure::signature::signature;
 /// Tasks in a row with the same gate failure, after which the base is tried again before the last failure
 /// counts.
 pub const SAME_FAILURES: usize = 3;
-/// Shown end of a gate's output. Bytes.
+/// Length of the shown end of a gate's output. Bytes.
 const SHOWN_BYTES: usize = 3 * 1024;
 
 /// Facts for the decision whether to try the gate on the base.
@@ -20,41 +20,37 @@ const SHOWN_BYTES: usize = 3 * 1024;
 pub struct Facts {
     /// Whether there is a gate that must pass on the base.
     pub wanted: bool,
-    /// It is known to pass there.
+    /// Whether the gate is known to pass on the base.
     pub passes: bool,
-    /// The unfinished check, if any.
     pub open: Option<PendingCheck>,
     /// Whether a person wants to retry a failed check.
     pub again: bool,
 }
 
-/// A check that is not over.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingCheck {
     /// Whether it tries these commands on this commit.
     pub same: bool,
-    /// A worker has it.
+    /// Whether a worker runs it.
     pub runs: bool,
-    /// It waits for a person.
+    /// Whether it waits for a person.
     pub waits: bool,
 }
 
 /// The next step towards a known gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// Nothing.
     Leave,
     /// Create a check, in place of one with other commands or another commit.
     Make,
-    /// Queue the check again that waits for a person.
+    /// Queue the check that waits for a person again.
     Again,
-    /// End the open check: another feature's passed.
+    /// End the open check, since another feature's check passed.
     Pass,
-    /// The open check is not needed.
+    /// End the open check, since it is not needed.
     Skip,
 }
 
-/// Decides.
 pub fn plan(facts: &Facts) -> Plan {
     match facts.open {
         Some(_) if !facts.wanted => Plan::Skip,
@@ -79,18 +75,17 @@ pub struct History {
     pub before: Vec<(TaskId, String)>,
 }
 
-/// What a gate's failure says.
+/// The meaning of a gate's failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The attempt failed; the signature is for later ones.
     Counts(Option<String>),
-    /// Nothing, until it is known whether the gate passes on the base.
+    /// Unknown until the check on the base ends.
     Waits,
-    /// The environment may have failed: it refused these tasks, this one last, in the same way.
+    /// The environment may have failed: the gate refused these tasks in the same way, the judged one last.
     Environment(Vec<TaskId>),
 }
 
-/// Judges a gate's failure.
 pub fn judge(task: TaskId, command: &str, output: &str, history: &History) -> Failure {
     if history.checking {
         return Failure::Waits;
@@ -110,7 +105,7 @@ pub fn judge(task: TaskId, command: &str, output: &str, history: &History) -> Fa
     Failure::Environment(others.into_iter().chain([task]).collect())
 }
 
-/// Says that the gate failed on these tasks in the same way.
+/// A message that the gate failed on these tasks in the same way.
 pub fn same_way(tasks: &[TaskId], command: &str) -> String {
     let names: Vec<String> = tasks.iter().map(TaskId::short).collect();
     format!(
@@ -135,10 +130,10 @@ pub fn fails_on_base(
 ) -> String {
     let because = because.map(|because| format!("; {because}")).unwrap_or_default();
     format!(
-        "the gate fails on the base commit {}{because}. Nothing lands before a person decides: `feature run {feature}` tries it again \
-         once the environment is mended, `feature update {feature}` takes in a base that is mended, `--gate COMMAND` (of `feature \
-         edit`, or of `feature run` where no run is under way) names another gate, and `--gate-may-fail-on-base` there lets work \
-         land that passes it\n`{command}` failed:\n{}",
+        "the gate fails on the base commit {}{because}. Nothing lands before a person decides: `feature run {feature}` retries it once \
+         the environment is repaired, `feature update {feature}` merges a repaired base, `--gate COMMAND` (of `feature edit`, or of \
+         `feature run` while no run is active) names another gate, and `--gate-may-fail-on-base` there lets work land that passes \
+         it\n`{command}` failed:\n{}",
         short(commit),
         end_of(output)
     )
@@ -153,7 +148,7 @@ pub fn end_of(output: &str) -> &str {
         .trim()
 }
 
-/// Whether a text names any of these paths: as a whole, from some folder on, or by its end.
+/// Whether a text names any of these paths: the whole path, its end, or the path below some other folder.
 fn names_any(text: &str, paths: &[String]) -> bool {
     let is_of_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@');
     let words: BTreeSet<&str> = text
@@ -213,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_could_not_be_done_is_done_again_and_one_that_failed_asks_a_person() {
+    fn a_failed_check_asks_a_person_and_an_unfinished_one_is_retried() {
         use ralph_shared::wire::{EndReason, IntegrationEnd};
 
         use crate::outcome::{self, Step};
@@ -223,7 +218,7 @@ mod tests {
             retry,
             away,
         };
-        let told = IntegrationEnd::Told {
+        let ended = IntegrationEnd::Told {
             reason: EndReason::Drain,
         };
         let refused = IntegrationEnd::GateFailed {
@@ -235,7 +230,7 @@ mod tests {
             (refused, Outcome::Failed, Step::Ask, false),
             (failed(true, true), Outcome::Error, Step::Retry, true),
             (failed(false, false), Outcome::Error, Step::Retry, true),
-            (told, Outcome::Interrupted, Step::Retry, false),
+            (ended, Outcome::Interrupted, Step::Retry, false),
         ] {
             let judged = outcome::check(&end);
             assert_eq!(
@@ -247,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_look_the_same_without_what_differs_from_run_to_run() {
+    fn gate_failures_of_different_runs_have_one_signature() {
         let same = [
             (
                 "thread 'a' panicked at /home/x/1/src/db.rs:12:5: connect 127.0.0.1:5432 refused after 1.25s",
@@ -280,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_names_what_the_task_changed_is_its_own() {
+    fn a_failure_that_names_a_changed_file_is_the_tasks_own() {
         let check = |output: &str, changed: &str, expected| {
             assert_eq!(
                 names_any(output, &[changed.to_owned()]),
@@ -299,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_task_in_a_row_that_fails_the_same_way_puts_the_environment_in_doubt() {
+    fn three_tasks_that_fail_the_same_way_blame_the_environment() {
         let ids: Vec<TaskId> = (0..4).map(|_| TaskId::new()).collect();
         let output = "cargo: not found\n[exit status: 127]";
         let known = signature("make", output);
@@ -339,22 +334,22 @@ mod tests {
         };
         let named = judge(ids[0], "make", "bin/cargo.rs: cargo: not found", &own);
         assert_eq!(named, Failure::Counts(None));
-        let told = same_way(&[ids[1], ids[2], ids[0]], "make");
+        let text = same_way(&[ids[1], ids[2], ids[0]], "make");
         assert!(
-            told.starts_with("the gate failed the same way on 3 tasks: "),
-            "{told}"
+            text.starts_with("the gate failed the same way on 3 tasks: "),
+            "{text}"
         );
     }
 
     #[test]
-    fn a_person_is_shown_the_end_of_the_output_after_what_to_do() {
+    fn the_reason_names_the_remedies_and_then_the_end_of_the_output() {
         let output = format!("{}é\nlast line\n", "x".repeat(10_000));
-        let told = fails_on_base("todo", &"a".repeat(40), "make test", &output, None);
+        let reason = fails_on_base("todo", &"a".repeat(40), "make test", &output, None);
         assert!(
-            told.starts_with("the gate fails on the base commit aaaaaaaaaaaa. "),
-            "{told}"
+            reason.starts_with("the gate fails on the base commit aaaaaaaaaaaa. "),
+            "{reason}"
         );
-        assert!(told.ends_with("last line"), "{told}");
-        assert!(told.len() < 4_200, "{}", told.len());
+        assert!(reason.ends_with("last line"), "{reason}");
+        assert!(reason.len() < 4_200, "{}", reason.len());
     }
 }

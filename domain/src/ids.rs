@@ -1,11 +1,10 @@
-//! Ids of several things that one request creates, the same when it is repeated; and suggestions for wrong
-//! ids.
+//! Derives the ids of all things that one request creates: a repeated request gives the same ids. Also
+//! suggests an id for a mistyped one.
 
 use ralph_shared::wire::sha256_hex;
 use uuid::Uuid;
 
-/// The `n`-th id after `first`, which has number 0. It looks like any other: the visible end of an id is as
-/// random.
+/// The `n`-th id after `first`, which has number 0. The visible end of the new id is as random as any other.
 pub fn further(first: Uuid, n: usize) -> Uuid {
     if n == 0 {
         return first;
@@ -17,15 +16,15 @@ pub fn further(first: Uuid, n: usize) -> Uuid {
 
 /// Hex digits at the end of an id that people see (SPEC 1).
 const SHOWN: usize = 12;
-/// One wrong digit is allowed in so many. Ids are random: with two wrong digits of twelve, another id is
-/// still no match by chance.
+/// Number of typed digits per allowed wrong digit. Ids are random: with two wrong digits of twelve, another
+/// id still does not match by chance.
 const DIGITS_A_SLIP: usize = 6;
 
-/// The existing id, in its short form, that a wrong one may mean. A prefix is compared with prefixes.
+/// The existing short id that a mistyped one may mean. A typed prefix is compared with prefixes.
 pub fn nearest<'i>(typed: &str, ids: impl IntoIterator<Item = &'i str>) -> Option<&'i str> {
     let typed = digits(typed).to_lowercase();
     let slips = typed.len().min(SHOWN) / DIGITS_A_SLIP;
-    // Longer than any id with as many errors: comparing it with a thousand of them would take seconds.
+    // Too long for any id with that many errors: comparing it with a thousand of them would take seconds.
     if slips == 0 || typed.len() > SHOWN + slips {
         return None;
     }
@@ -36,12 +35,13 @@ pub fn nearest<'i>(typed: &str, ids: impl IntoIterator<Item = &'i str>) -> Optio
         .map(|(_, id)| id)
 }
 
-/// What stands behind the dash.
+/// The part after the dash.
 fn digits(id: &str) -> &str {
     id.split_once('-').map_or(id, |(_, digits)| digits)
 }
 
-/// Compares with as many digits of the id, and with one more or less: one may be missing, or typed twice.
+/// Compares with a prefix of the id of the same length, or one digit shorter or longer: a digit may be
+/// missing or doubled.
 fn distance(typed: &str, id: &str) -> usize {
     let lengths = typed.len().saturating_sub(1)..=typed.len() + 1;
     lengths
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn further_ids_are_the_same_again_and_all_different() {
+    fn further_ids_are_distinct_and_reproducible() {
         let first = Uuid::now_v7();
         let ids: HashSet<Uuid> = (0..1_000).map(|n| further(first, n)).collect();
         assert_eq!(ids.len(), 1_000);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_meant_by_one_with_a_slip_in_it() {
+    fn a_mistyped_id_finds_the_intended_one() {
         let ids = ["run-9f2c41aa07be", "run-03e1d5582c4a"];
         for typed in [
             "run-9f2c41aa07bf",
@@ -84,7 +84,7 @@ mod tests {
         for far in ["run-7e2d41aa17bf", "run-9e", "run-", "todo", "", "run-äöü"] {
             assert_eq!(nearest(far, ids), None, "{far}");
         }
-        let untouched = std::iter::from_fn(|| -> Option<&'static str> { panic!("it is compared") });
+        let untouched = std::iter::from_fn(|| -> Option<&'static str> { panic!("an overlong text is compared") });
         assert_eq!(nearest(&"a".repeat(60_000), untouched), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Which question a person's answer is for, and what it says.
+//! Finds the question that a person answers, and reads the answer.
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::sigil::Question;
@@ -18,19 +18,19 @@ pub struct TaskQuestion {
     pub ended: bool,
     /// The worker of its session, while that runs.
     pub live_on: Option<String>,
-    /// What was answered, by whom and when.
+    /// The answer, its author and its time.
     pub answer: Option<(String, String, OffsetDateTime)>,
 }
 
-/// What a person answers: words, or the number of a choice from 1.
+/// A person's answer: words, or the number of a choice from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerInput<'a> {
     Text(&'a str),
     Choice(usize),
 }
 
-/// Finds the question: the named one, else the first that a session waits for, else the last. The error says who answered
-/// it already, or that there is none.
+/// Finds the question: the named one, else the first that a session waits for, else the last. The error says
+/// who already answered it, or that there is none.
 pub fn resolve(
     task: TaskId,
     questions: &[TaskQuestion],
@@ -52,7 +52,7 @@ pub fn resolve(
         return Err(match named {
             Some(_) => format!("{task} asked no such question"),
             None => format!(
-                "{task} asked nothing; `task say {task}` tells a session that runs, `task feedback {task}` the next one"
+                "{task} asked nothing; `task say {task}` sends a message to a running session, `task feedback {task}` to the next one"
             ),
         });
     };
@@ -65,10 +65,10 @@ pub fn resolve(
     }
 }
 
-/// What is answered, in words. A question with choices can also be answered in other words.
+/// The answer in words. A question with choices also accepts other words.
 pub fn answer<'a>(question: &'a Question, given: AnswerInput<'a>) -> Result<&'a str, String> {
     match given {
-        AnswerInput::Text(text) if text.trim().is_empty() => Err("an answer says something".to_owned()),
+        AnswerInput::Text(text) if text.trim().is_empty() => Err("the answer is empty; write at least a word".to_owned()),
         AnswerInput::Text(text) => Ok(question.choice(text).unwrap_or(text)),
         AnswerInput::Choice(number) => {
             let at = number.checked_sub(1);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_a_session_waits_for_is_meant_and_none_twice() {
+    fn an_answer_is_for_the_first_awaited_question_and_counts_once() {
         let task = TaskId::new();
         let check = |questions: &[TaskQuestion], named: Option<u128>, expected: Result<u128, &str>| {
             let found = resolve(task, questions, named.map(Uuid::from_u128));
@@ -111,17 +111,17 @@ mod tests {
                 (found, expected) => panic!("{found:?} {expected:?}"),
             }
         };
-        let (told, waits, also) = (
+        let (idle, waits, also) = (
             asked(1, false, false),
             asked(2, true, false),
             asked(3, true, false),
         );
         let answered = asked(4, true, true);
-        check(&[told.clone(), waits.clone(), also.clone()], None, Ok(2));
-        check(&[told.clone(), waits.clone(), also], Some(3), Ok(3));
-        check(&[told.clone(), answered.clone()], None, Ok(1));
+        check(&[idle.clone(), waits.clone(), also.clone()], None, Ok(2));
+        check(&[idle.clone(), waits.clone(), also], Some(3), Ok(3));
+        check(&[idle.clone(), answered.clone()], None, Ok(1));
         let twice = "ann answered that already, at 1970-01-01T00:00:04Z: A";
-        check(&[told, answered.clone()], Some(4), Err(twice));
+        check(&[idle, answered.clone()], Some(4), Err(twice));
         check(std::slice::from_ref(&answered), None, Err(twice));
         check(&[waits], Some(9), Err("no such question"));
         check(&[], None, Err("asked nothing"));
@@ -140,7 +140,7 @@ mod tests {
         check(AnswerInput::Choice(3), Err("1 to 2, not 3"));
         check(AnswerInput::Text("b"), Ok("B"));
         check(AnswerInput::Text("neither: C"), Ok("neither: C"));
-        check(AnswerInput::Text(" \n"), Err("says something"));
+        check(AnswerInput::Text(" \n"), Err("answer is empty"));
         let free = Question::new("Which?", [""; 0]).unwrap();
         assert!(answer(&free, AnswerInput::Choice(1)).is_err());
     }

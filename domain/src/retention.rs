@@ -1,5 +1,5 @@
-//! Which attempt refs may be removed from the remote after their retention (DESIGN 6): landed ones, and those
-//! that nobody will continue from.
+//! Decides which attempt refs may be removed from the remote after their retention (DESIGN 6): landed ones,
+//! and those that nobody will continue from.
 
 use super::states::TaskState;
 
@@ -7,14 +7,14 @@ use super::states::TaskState;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     pub task: TaskState,
-    /// Whether it landed, reverted later or not.
+    /// Whether the attempt landed, even if it was reverted later.
     pub landed: bool,
 }
 
-/// What becomes of the ref.
+/// The decision about a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefFate {
-    /// It may go.
+    /// It may be removed.
     Goes,
     Stays(RetentionReason),
 }
@@ -22,18 +22,17 @@ pub enum RefFate {
 /// Why a ref stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionReason {
-    /// Its task is unfinished: another attempt may continue from it, a person may approve it.
+    /// Its task is unfinished: another attempt may continue from it, or a person may approve it.
     TaskIsOpen,
-    /// A person marked the task as done without a landing: nothing else holds the work.
+    /// A person marked the task as done without a landing: the ref is the only copy of the work.
     OnlyCopy,
 }
 
 impl RetentionReason {
-    /// In words.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TaskIsOpen => "its task is not over",
-            Self::OnlyCopy => "its task is done, but did not land: nothing else holds the work",
+            Self::OnlyCopy => "its task is done, but did not land: this ref has the only copy of the work",
         }
     }
 }
@@ -51,14 +50,12 @@ pub fn decide(facts: Facts) -> RefFate {
     }
 }
 
-/// Retention of by-products of sessions, by kind. Days; `None` keeps rows for ever.
+/// Retention of by-products of sessions, by kind. Days; `None` keeps rows forever.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetentionDays {
-    /// What sessions showed.
     pub transcripts: Option<f64>,
-    /// What sessions were told.
     pub prompts: Option<f64>,
-    /// Memory entries that attempts were shown, after their end.
+    /// Records of the memory entries that attempts got, after the attempts' end.
     pub uses: Option<f64>,
     /// Reports that could not be read or applied.
     pub bad_reports: Option<f64>,
@@ -92,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_nobody_needs_goes() {
+    fn only_refs_that_nobody_needs_are_removed() {
         let rows = [
             (TaskState::Done, true, RefFate::Goes),
             (TaskState::Done, false, RefFate::Stays(RetentionReason::OnlyCopy)),

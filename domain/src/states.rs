@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a task stands (SPEC 2.2). [`MOVES`] names what may follow what.
+/// The state of a task (SPEC 2.2). [`MOVES`] lists the legal moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[cfg_attr(
     feature = "postgres",
@@ -15,15 +15,15 @@ pub enum TaskState {
     Pending,
     /// A blocker is not done.
     Blocked,
-    /// An attempt is under way, or its verification or integration.
+    /// An attempt, its verification or its integration is under way.
     InProgress,
     /// Landed.
     Done,
     /// Failed for good.
     Failed,
-    /// A person took it out.
+    /// A person cancelled it.
     Cancelled,
-    /// A person said to go on without it; dependents run.
+    /// A person decided to go on without it; dependents run.
     Skipped,
     /// Only a person can move it on (SPEC 7.4).
     NeedsReview,
@@ -61,7 +61,7 @@ impl TaskState {
         matches!(self, Self::Done | Self::Skipped)
     }
 
-    /// Whether a parent need not wait for it any more.
+    /// Whether a parent no longer waits for it.
     pub fn is_resolved(self) -> bool {
         matches!(self, Self::Done | Self::Skipped | Self::Cancelled)
     }
@@ -73,7 +73,7 @@ pub const MOVES: &[(&[TaskState], &[TaskState], &str)] = {
     &[
         (&[Pending], &[InProgress], "claim"),
         (&[InProgress], &[Done, Failed, NeedsReview], "apply"),
-        // Retried, lost, interrupted; blocked where it waits for another by now.
+        // Retried, lost or interrupted; blocked if it waits for another task now.
         (&[InProgress], &[Pending, Blocked], "apply, rescue, control"),
         (&[Blocked], &[Pending], "cascade: its last blocker is resolved"),
         (&[Pending], &[Blocked], "edit: it got a blocker"),
@@ -119,7 +119,7 @@ pub const MOVES: &[(&[TaskState], &[TaskState], &str)] = {
     ]
 };
 
-/// Where a feature stands (SPEC 2.1).
+/// The state of a feature (SPEC 2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[cfg_attr(
     feature = "postgres",
@@ -136,7 +136,7 @@ pub enum FeatureState {
     Ready,
     /// Runs.
     Running,
-    /// Held by a person.
+    /// A person paused it.
     Paused,
     /// All tasks are resolved.
     Done,
@@ -162,7 +162,7 @@ impl FeatureState {
     }
 }
 
-/// How a run ended, with the exit code of commands that wait for it (SPEC 3.5).
+/// The outcome of a run, with the exit code of commands that wait for it (SPEC 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[cfg_attr(
     feature = "postgres",
@@ -210,7 +210,7 @@ impl RunOutcome {
         }
     }
 
-    /// What the feature becomes.
+    /// The feature's state after the run.
     pub fn feature_state(self) -> FeatureState {
         match self {
             Self::Complete => FeatureState::Done,
@@ -220,7 +220,7 @@ impl RunOutcome {
     }
 }
 
-/// What happens to siblings when a task fails for good (SPEC 2.4).
+/// The effect on siblings of a task that fails for good (SPEC 2.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[cfg_attr(
     feature = "postgres",
@@ -229,14 +229,14 @@ impl RunOutcome {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum FailurePolicy {
-    /// Whatever doesn't depend on it goes on.
+    /// Tasks that do not depend on it continue.
     #[default]
     Continue,
-    /// The siblings stop being ready.
+    /// Siblings are no longer ready.
     Stop,
 }
 
-/// What is known of an attempt's verification.
+/// The result of an attempt's verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[cfg_attr(
     feature = "postgres",
@@ -245,7 +245,7 @@ pub enum FailurePolicy {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Verification {
-    /// None was asked for, or there was no attempt.
+    /// None was requested, or there was no attempt.
     None,
     /// Under way.
     Pending,
@@ -255,7 +255,8 @@ pub enum Verification {
     Failed,
 }
 
-/// How a dispatch ended (SPEC 3.3 names the attempt's outcomes; the others end verify and integrate dispatches).
+/// The outcome of a dispatch (SPEC 3.3 names those of attempts; the others end verify and integrate
+/// dispatches).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[cfg_attr(
     feature = "postgres",
@@ -264,11 +265,11 @@ pub enum Verification {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The agent said so.
+    /// The agent reported success.
     Done,
-    /// The agent said so, refused, or verification failed.
+    /// The agent reported failure or refused, or verification failed.
     Failed,
-    /// The agent ended without saying how.
+    /// The agent ended without a result.
     NoSigil,
     /// Crash, protocol error, session limit, workspace error.
     Error,

@@ -3,7 +3,7 @@
 use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
 
-/// What a feature was submitted with.
+/// The inputs of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Provided {
     pub description: bool,
@@ -17,7 +17,7 @@ pub const NOTHING_TO_START_WITH: &str = "there is nothing to start with: say wha
      give its specification (--spec FILE), plan (--plan FILE) or tasks (--tasks FILE), or only create it (--draft)";
 
 impl Provided {
-    /// The given results; a blank text gives nothing.
+    /// Notes which inputs are given; a blank text is none.
     pub fn new(description: &str, spec: Option<&str>, plan: Option<&str>, tasks: usize) -> Self {
         let filled = |text: &str| !text.trim().is_empty();
         Self {
@@ -29,7 +29,7 @@ impl Provided {
     }
 }
 
-/// The missing steps in order: none once there are tasks, else from the first missing text. `None` without
+/// The missing steps in order: none if there are tasks, else from the first missing text. `None` without
 /// anything to start with (SPEC 2.1).
 pub fn missing(given: Provided) -> Option<&'static [SessionKind]> {
     const ALL: [SessionKind; 3] = [SessionKind::Spec, SessionKind::Plan, SessionKind::Build];
@@ -70,19 +70,19 @@ pub fn result(step: SessionKind) -> &'static str {
     }
 }
 
-/// Why a step's task waits for a person: its result is there.
+/// The reason why a step's task waits for a person: its result needs approval.
 pub fn waits_for_approval(step: SessionKind, feature: &str, task: TaskId) -> String {
     let (result, waits) = match step {
         SessionKind::Build => (result(step), "wait"),
         _ => (result(step), "waits"),
     };
     format!(
-        "the {result} of {feature} {waits} for approval: read it with `feature {result} {feature}`, go on with `task approve \
-         {task}`, or have it made anew with `task reject {task} --reason TEXT`"
+        "the {result} of {feature} {waits} for approval: read it with `feature {result} {feature}`, continue with `task approve \
+         {task}`, or have it redone with `task reject {task} --reason TEXT`"
     )
 }
 
-/// The further step that a person's result makes needless: a specification only feeds the plan.
+/// The other step that a person's result makes unnecessary: a specification only feeds the plan.
 pub fn needless_with(step: SessionKind) -> Option<SessionKind> {
     (step == SessionKind::Plan).then_some(SessionKind::Spec)
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_begin_with_the_first_text_that_is_missing() {
+    fn steps_start_with_the_first_missing_text() {
         let none = Provided::default();
         let check =
             |given, expected: Option<&[SessionKind]>| assert_eq!(missing(given), expected, "{given:?}");

@@ -1,8 +1,8 @@
-//! What of a repository's address may be shown. Addresses of http may carry a login, for workers that have none of their own; whoever
-//! only looks at a feature must not get to know it.
+//! Hides logins in repository addresses. An http address may carry a login for workers without their own; a
+//! reader of the feature must not learn it.
 
-/// The address without the login that http carries in it, as an agent, a log or a reader of the API may see it. Of other schemes
-/// the name stays, which is part of the way there, and a password goes.
+/// The address without its http login, as an agent, a log or an API reader may see it. For other schemes, the
+/// user name stays, since the address needs it, and the password is removed.
 pub fn public(address: &str) -> String {
     let Some((scheme, login, rest)) = parts(address) else {
         return address.to_owned();
@@ -15,13 +15,13 @@ pub fn public(address: &str) -> String {
     }
 }
 
-/// The login that an address of http carries.
+/// The login in an http address.
 pub fn login_of(address: &str) -> Option<&str> {
     let (scheme, login, _) = parts(address)?;
     is_http(scheme).then_some(login)
 }
 
-/// Scheme, login, and what follows the login's `@`, of an address that has one.
+/// The scheme, the login, and the rest after the login's `@`; `None` without a login.
 fn parts(address: &str) -> Option<(&str, &str, &str)> {
     let (scheme, rest) = address.split_once("://")?;
     let authority = rest.split('/').next()?;

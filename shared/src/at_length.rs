@@ -1,13 +1,15 @@
-//! Work that takes long without waiting for anything: what else its thread would have done goes on elsewhere meanwhile.
+//! Runs long work without blocking the other tasks of its thread.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// What goes through so many bytes takes long: in a moment, a few hundred thousand are read, hashed, or written as JSON.
+/// From this size on, work takes long: a few hundred thousand bytes are read, hashed, or written as JSON in a
+/// moment.
 const LONG_BYTES: usize = 256 * 1024;
 
-/// Does what goes through a whole tree, or writes to a disk that may be slow. The runtime's thread is given up to others first: it may
-/// be the one that waits for messages and timers, so that without this not even a heartbeat would go out until the work is done.
-/// Unlike work that is handed to another thread it is never left running by who gave up.
+/// Runs work on a whole tree, or on a disk that may be slow. First, the runtime's thread hands its other
+/// tasks to another thread: it may be the one that waits for messages and timers, and then not even a heartbeat
+/// would go out before the work is done. Unlike work on another thread, this work never continues after its
+/// caller gave up.
 pub fn at_length<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -15,7 +17,7 @@ pub fn at_length<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Does what goes through a text of so many bytes. With a short one it is sooner done than others are let go first.
+/// Runs work on a text of `bytes` bytes. Work on a short text ends before other tasks could move.
 pub fn by_length<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes < LONG_BYTES {
         work()
@@ -31,7 +33,7 @@ mod tests {
 
     use super::*;
 
-    /// On a runtime's only thread, work that ends as soon as another task has run.
+    /// On a runtime's only thread, runs work that ends as soon as another task has run.
     fn runs_beside(work: impl FnOnce(&mut dyn FnMut() -> bool) -> bool + Send + 'static) -> bool {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -46,13 +48,13 @@ mod tests {
     }
 
     #[test]
-    fn others_go_on_meanwhile() {
+    fn other_tasks_run_during_long_work() {
         assert!(runs_beside(|beaten| at_length(beaten)));
         assert!(runs_beside(|beaten| by_length(LONG_BYTES, beaten)));
     }
 
     #[test]
-    fn where_there_is_no_other_thread_it_is_done_all_the_same() {
+    fn work_also_runs_without_another_thread() {
         let single = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert_eq!(single.block_on(async { at_length(|| 1) }), 1);
         assert_eq!(at_length(|| 1), 1);

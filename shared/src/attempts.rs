@@ -1,12 +1,13 @@
-//! Where attempts are at a remote: in refs of their own, which no list of branches shows, no clone takes and no CI starts for; or
-//! among branches, for servers that take nothing else, and of earlier releases.
+//! Refs of attempts at a remote. They have a folder of their own, which no list of branches shows, no clone
+//! fetches and no CI starts for; or they are branches, for servers that accept nothing else, and from earlier
+//! releases.
 
 /// The folder of refs for attempts.
 pub const REFS: &str = "refs/ralph/attempts/";
 /// The same among branches.
 pub const BRANCHES: &str = "refs/heads/ralph-attempts/";
 
-/// Which of the two new attempts go to.
+/// The folder for new attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptPlace {
@@ -26,13 +27,13 @@ impl AttemptPlace {
     }
 }
 
-/// What the whole name of an attempt's ref has below either folder; `None` for other refs.
+/// The name of an attempt's ref below either folder; `None` for other refs.
 #[must_use]
 pub fn below(name: &str) -> Option<&str> {
     name.strip_prefix(REFS).or_else(|| name.strip_prefix(BRANCHES))
 }
 
-/// The whole name of the same attempt's ref in the other folder; `None` for other refs.
+/// The full name of the same attempt's ref in the other folder; `None` for other refs.
 #[must_use]
 pub fn elsewhere(name: &str) -> Option<String> {
     let folder = if name.starts_with(REFS) { BRANCHES } else { REFS };

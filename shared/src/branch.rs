@@ -1,39 +1,41 @@
-//! Which names a branch of a feature's may have: those that git takes, and that mean nothing but a branch wherever git reads them.
+//! Checks names of a feature's branches: git accepts a valid name, and never reads it as anything but a
+//! branch.
 
-/// A name that can't be a branch's.
+/// An invalid name of a branch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` can't be a branch's name: {rule}")]
 pub struct BadBranch {
     name: String,
-    /// What to do instead.
+    /// The remedy.
     pub rule: &'static str,
 }
 
-/// Begins of names that git looks up elsewhere than among branches, or that Ralph uses itself.
+/// Beginnings of names that git does not look up among branches, or that Ralph uses itself.
 const RESERVED: &[(&str, &str)] = &[
     (
         "refs/",
-        "give the branch alone, without `refs/heads/`; tags and other refs are no branches",
+        "give the branch alone, without `refs/heads/`; tags and other refs are not branches",
     ),
     ("heads/", "git reads `heads/x` as the branch `x`; give `x` alone"),
     (
         "tags/",
-        "git reads `tags/x` as the tag `x`; choose a name that begins in another way",
+        "git reads `tags/x` as the tag `x`; choose a name that begins differently",
     ),
     (
         "remotes/",
-        "git reads `remotes/x` as a branch of a remote; choose a name that begins in another way",
+        "git reads `remotes/x` as a branch of a remote; choose a name that begins differently",
     ),
     (
         "ralph-attempts/",
-        "Ralph keeps attempts there; choose a name that begins in another way",
+        "Ralph keeps attempts there; choose a name that begins differently",
     ),
 ];
 
-/// Whether `name` can be a branch (git-check-ref-format), and no ref, option, refspec or commit to any command of git.
+/// Checks that `name` can be a branch (git-check-ref-format), and is no ref, option, refspec or commit for
+/// any command of git.
 ///
 /// # Errors
-/// When it can't, with what to do.
+/// If it can't; the text says what to do.
 pub fn check(name: &str) -> Result<(), BadBranch> {
     match rule_against(name) {
         None => Ok(()),
@@ -57,14 +59,14 @@ fn rule_against(name: &str) -> Option<&'static str> {
     let part_is_bad = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
     if name.starts_with('-') || name.ends_with('.') || name.split('/').any(part_is_bad) {
         return Some(
-            "git wants no `-` at its start, no `.` at its end, and no part that is empty, begins with `.` or ends with `.lock`",
+            "git allows no `-` at its start, no `.` at its end, and no part that is empty, begins with `.` or ends with `.lock`",
         );
     }
     if name.starts_with('+') {
         return Some("git reads `+` at the start as a forced push; leave it out");
     }
     if name.eq_ignore_ascii_case("head") || name.ends_with("_HEAD") {
-        return Some("git keeps a ref of its own under this name; give the branch that is meant");
+        return Some("git has a ref of its own with this name; give the intended branch");
     }
     if matches!(name.len(), 40 | 64) && name.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Some("git reads it as a commit's id; choose another name");
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_is_what_git_takes_for_nothing_else() {
+    fn git_reads_a_valid_branch_name_as_nothing_else() {
         for good in [
             "main",
             "team/feature",

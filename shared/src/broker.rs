@@ -1,5 +1,6 @@
-//! How every process connects to NATS: for ever, since a broker that is away costs time only (DESIGN 1.1). Login and certificates that
-//! the address doesn't hold stand in variables, named as those of the `nats` command.
+//! Connects processes to NATS. They retry forever, since an unreachable broker costs only time (DESIGN 1.1).
+//! Variables hold a login and certificates that the address lacks; they have the names of the `nats`
+//! command's.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,43 +14,38 @@ use crate::file;
 use crate::subjects::worker_inbox;
 use crate::tls::{self, TlsError};
 
-/// The server that is meant where none is named.
 pub const DEFAULT_URL: &str = "nats://127.0.0.1:4222";
 
 /// Longest pause between tries to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-/// A connection that is silent for longer is asked whether it lives.
+/// A connection that is silent for longer is pinged.
 const PING: Duration = Duration::from_secs(5);
 
-/// Why there is no connection.
+/// A failure to connect.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
-    /// The address can't be read. It isn't repeated, since it may hold a password.
+    /// The address isn't repeated, since it may hold a password.
     #[error(
-        "NATS_URL is no address; expected nats://USER:PASSWORD@HOST:PORT, several with commas between them"
+        "NATS_URL is no valid address; expected nats://USER:PASSWORD@HOST:PORT, or several, separated by commas"
     )]
     Address(#[source] std::io::Error),
-    /// The first connection failed in a way that waiting doesn't mend.
+    /// The first connection failed, and waiting does not help.
     #[error("failed to connect to NATS; is NATS_URL right?")]
     Connect(#[source] async_nats::ConnectError),
-    /// A login can't be used.
     #[error("{0} names a file that can't be used")]
     Login(&'static str, #[source] io::Error),
-    /// There are two logins.
     #[error("{0} and {1} are both set; a connection logs in in one way, so unset one of them")]
     Logins(&'static str, &'static str),
-    /// A certificate can't be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A variable can't be used.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
 }
 
-/// Why a try to connect failed.
+/// The reason of a failed try to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// Waiting doesn't mend it.
+    /// Waiting does not help.
     Final(String),
     /// The server may come back.
     Away(String),
@@ -63,10 +59,10 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// The address of NATS: of NATS_URL, or of the file that NATS_URL_FILE names, else [`DEFAULT_URL`].
+/// The address of NATS: from NATS_URL, or from the file that NATS_URL_FILE names, else [`DEFAULT_URL`].
 ///
 /// # Errors
-/// When the variables can't be used.
+/// If the variables are invalid.
 pub fn url() -> Result<String, EnvironmentError> {
     Ok(environment::value("NATS_URL")?.unwrap_or_else(|| DEFAULT_URL.to_owned()))
 }
@@ -80,7 +76,7 @@ pub fn addresses(url: &str) -> String {
     url.split(',').map(shown).collect::<Vec<_>>().join(", ")
 }
 
-/// Tries once to connect, and says why it fails; `None` when it doesn't.
+/// Tries once to connect, and returns the reason of a failure; `None` if it succeeds.
 pub async fn refusal(url: &str, name: &str) -> Option<Refusal> {
     let (options, servers) = match options(url).await {
         Ok(read) => read,
@@ -91,7 +87,7 @@ pub async fn refusal(url: &str, name: &str) -> Option<Refusal> {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
             Refusal::Final("it refused the user or the password".to_owned())
         }
-        // A server that wants a client certificate ends the connection, which is told as an error of reading.
+        // A server that requires a client certificate ends the connection, which appears as a read error.
         ConnectErrorKind::Tls => Refusal::Final(with_causes(&error)),
         _ if is_tls(&error) => Refusal::Final(with_causes(&error)),
         ConnectErrorKind::TimedOut => Refusal::Away("it doesn't answer".to_owned()),
@@ -125,7 +121,7 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Warns where this connection, which stands, goes beyond this machine without TLS.
+/// Warns if this open connection leaves the machine without TLS.
 pub fn warn_of_plain_text(client: &Client, url: &str) {
     let upgraded = client.server_info().tls_required;
     let servers = url
@@ -138,17 +134,17 @@ pub fn warn_of_plain_text(client: &Client, url: &str) {
     }
 }
 
-/// Connects as `name`. `url` is one address or several with commas between them; user and password stand in the first
-/// that has any, percent-encoded.
+/// Connects as `name`. `url` is one address, or several separated by commas; user and password are in the
+/// first one that has any, percent-encoded.
 ///
 /// # Errors
-/// When the address is none. A broker that can't be reached is waited for.
+/// If the address is invalid. An unreachable broker is no error: the connection waits for it.
 pub async fn connect(url: &str, name: &str) -> Result<Client, BrokerError> {
     let (options, servers) = options(url).await?;
     for_ever(options.name(name), servers).await
 }
 
-/// Connects as the worker of that name, which hears its answers on inboxes of its own.
+/// Connects as the worker `worker`, which gets its answers on inboxes of its own.
 ///
 /// # Errors
 /// As [`connect`].
@@ -174,7 +170,7 @@ async fn for_ever(options: ConnectOptions, servers: Vec<ServerAddr>) -> Result<C
         .map_err(BrokerError::Connect)
 }
 
-/// The servers that `url` names, and how to log in there.
+/// The servers in `url`, and the login for them.
 async fn options(url: &str) -> Result<(ConnectOptions, Vec<ServerAddr>), BrokerError> {
     tls::install();
     let servers: Vec<ServerAddr> = url
@@ -198,7 +194,7 @@ async fn options(url: &str) -> Result<(ConnectOptions, Vec<ServerAddr>), BrokerE
     Ok((options, servers))
 }
 
-/// The one login that address and variables hold.
+/// The one login from the address and the variables.
 async fn log_in(options: ConnectOptions, servers: &[ServerAddr]) -> Result<ConnectOptions, BrokerError> {
     let decoded = |text: Option<&str>| {
         percent_decode_str(text.unwrap_or_default())
@@ -242,7 +238,7 @@ async fn log_in(options: ConnectOptions, servers: &[ServerAddr]) -> Result<Conne
     }
     if let Some(path) = seed {
         let text = read("NATS_NKEY", &path)?;
-        // It may stand between marks, and after comments.
+        // The seed may be between marks, and after comments.
         let line = text.lines().map(str::trim).find(|line| line.starts_with("SU"));
         let seed = line.ok_or_else(|| {
             let why = format!("{}: there is no seed of a user in it, `SU…`", path.display());

@@ -1,4 +1,4 @@
-//! What holds for both programs' command lines.
+//! Shared parts of both programs' command lines.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use clap_complete::env::Shells;
 /// The variable by which a shell requests completions from a program.
 const COMPLETE_VARIABLE: &str = "COMPLETE";
 
-/// What a shell reads so that it asks `program`, which must be in PATH, for completions.
+/// The script with which a shell asks `program`, which must be in PATH, for completions.
 ///
 /// # Errors
-/// When the shell is not known.
+/// If the shell is unknown.
 pub fn registration(shell: &str, program: &str) -> io::Result<String> {
     let shells = Shells::builtins();
     let Some(shell) = shells.completer(shell) else {
@@ -27,7 +27,7 @@ pub fn registration(shell: &str, program: &str) -> io::Result<String> {
     String::from_utf8(script).map_err(io::Error::other)
 }
 
-/// The same command line, in which a variable that is empty counts as one that isn't set.
+/// The same command line, but an empty variable counts as unset.
 pub fn without_empty_variables(command: Command) -> Command {
     command
         .mut_args(|arg| {

@@ -1,12 +1,13 @@
-//! Variables of the environment. An empty one isn't set, and each may stand in a file: `NAME_FILE` has the path of a file that holds
-//! the value of `NAME`, as containers get their secrets.
+//! Variables of the environment. An empty one counts as unset, and each may come from a file: `NAME_FILE` has
+//! the path of a file with the value of `NAME`, as containers get their secrets.
 
 use std::io;
 use std::path::Path;
 
 use crate::file;
 
-/// Variables that hold a secret of Ralph's own. No agent and no command of a user inherits them, nor the names of their files.
+/// Variables that hold a secret of Ralph's own. No agent and no command of a user inherits them, nor the
+/// names of their files.
 const SECRETS: [&str; 12] = [
     "DATABASE_URL",
     "PGPASSWORD",
@@ -22,24 +23,21 @@ const SECRETS: [&str; 12] = [
     "RALPH_TOKEN",
 ];
 
-/// Why a variable has no value that could be used.
+/// A variable without a usable value.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvironmentError {
-    /// It stands there twice.
     #[error("{0} and {0}_FILE are both set; unset one of them")]
     Both(String),
-    /// Its bytes are no text.
-    #[error("{0} is no text in UTF-8; correct it")]
+    #[error("{0} is not UTF-8 text; correct it")]
     NoText(String),
-    /// Its file can't be used.
     #[error("{0}_FILE names a file that can't be used")]
     File(String, #[source] io::Error),
 }
 
-/// The value of `name`, of the environment or of the file that `name_FILE` names.
+/// The value of `name`, from the environment or from the file that `name_FILE` names.
 ///
 /// # Errors
-/// When both are set, or the file can't be read.
+/// If both are set, or the file can't be read.
 pub fn value(name: &str) -> Result<Option<String>, EnvironmentError> {
     resolve(name, |name| {
         std::env::var_os(name).filter(|value| !value.is_empty())
@@ -65,12 +63,12 @@ fn resolve(
     }
 }
 
-/// Whether a variable holds a secret of Ralph's own, or says in which file one stands.
+/// Whether a variable holds a secret of Ralph's own, or the path of its file.
 pub fn is_secret(name: &str) -> bool {
     SECRETS.contains(&name.strip_suffix("_FILE").unwrap_or(name))
 }
 
-/// All variables of which [`is_secret`] holds.
+/// All variables for which [`is_secret`] holds.
 pub fn secrets() -> impl Iterator<Item = String> {
     SECRETS
         .iter()
@@ -92,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_stands_in_the_variable_or_in_a_file() {
+    fn a_value_comes_from_the_variable_or_from_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("url");
         std::fs::write(&path, "postgres://h/d\n").unwrap();
@@ -110,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_secret_is_one() {
+    fn the_variable_of_a_secrets_file_is_secret() {
         assert!(is_secret("NATS_TOKEN") && is_secret("NATS_TOKEN_FILE"));
         assert!(!is_secret("NATS_CA") && !is_secret("SSL_CERT_FILE"));
     }

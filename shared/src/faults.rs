@@ -1,10 +1,10 @@
-//! Named points at which a test can have this process killed or stopped.
+//! Named points at which a test can kill or stop this process.
 //!
-//! A test facility: `RALPH_FAULT="POINT:ACTION[:NTH]"` makes the `NTH` (from 1, default 1) passage of the named point
-//! end the process with `SIGKILL` (`kill`) or halt it with `SIGSTOP` (`stop`). With `RALPH_FAULT_ONCE=PATH` the file
-//! is created first and exclusively, so that of all processes with the same environment, a restarted one included,
-//! only one is hit. Several faults stand with commas between them; each then has the file `PATH.POINT`. Without
-//! `RALPH_FAULT` a point costs one atomic load.
+//! A test facility: `RALPH_FAULT="POINT:ACTION[:NTH]"` makes the `NTH` (from 1, default 1) passage of the
+//! named point end the process with `SIGKILL` (`kill`) or halt it with `SIGSTOP` (`stop`). With
+//! `RALPH_FAULT_ONCE=PATH` the file is created first and exclusively, so that of all processes with the same
+//! environment, a restarted one included, only one is hit. Commas separate several faults; each then has the
+//! file `PATH.POINT`. Without `RALPH_FAULT` a point costs one atomic load.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn from_environment() -> Vec<Fault> {
     faults.unwrap_or_default()
 }
 
-/// Reads one fault or several; none when one of them can't be read.
+/// Reads one fault or several; `None` if one of them is invalid.
 fn read(text: &str, once: Option<&Path>) -> Option<Vec<Fault>> {
     let several = text.contains(',');
     text.split(',')
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_point_action_and_passage() {
+    fn a_fault_names_its_point_action_and_passage() {
         let fault = parse("integrate.before_push:stop:3", None).unwrap();
         assert_eq!(
             (fault.point.as_str(), fault.signal, fault.nth),

@@ -1,5 +1,5 @@
-//! How every file is read that a person names: bounded, without a wait for a pipe that nobody writes to, with an error that says what
-//! is wrong with which file.
+//! Reads files that a person names: bounded, without a wait for a pipe that nobody writes to, and with an
+//! error that names the file and the problem.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
@@ -10,13 +10,14 @@ use std::path::Path;
 pub const SMALL_BYTES: u64 = 1 << 20;
 /// The largest specification, plan, list of tasks or memory. Bytes, as many as the API takes.
 pub const LARGE_BYTES: u64 = 64 << 20;
-/// What begins a text that stands in a file: `file:/run/secrets/key`.
+/// The beginning of a value that comes from a file: `file:/run/secrets/key`.
 pub const PREFIX: &str = "file:";
 
 /// Reads a whole text file of at most `most` bytes.
 ///
 /// # Errors
-/// When it is a folder or a named pipe, has more bytes, is no UTF-8, or the system refuses; the message names the file.
+/// If it is a folder or a named pipe, has more bytes, is not UTF-8, or the system refuses; the message names
+/// the file.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let named = |error: io::Error| {
         io::Error::new(
@@ -25,7 +26,7 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
         )
     };
     let open = |flags| OpenOptions::new().read(true).custom_flags(flags).open(path);
-    // Without the flag, a pipe is waited for until somebody writes to it.
+    // Without the flag, opening a pipe waits until somebody writes to it.
     let mut file = open(nix::fcntl::OFlag::O_NONBLOCK.bits()).map_err(named)?;
     let kind = file.metadata().map_err(named)?.file_type();
     if kind.is_dir() {
@@ -38,16 +39,16 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
         if kind.is_fifo() && !is_descriptor(path) {
             return Err(named(io::Error::new(
                 ErrorKind::InvalidInput,
-                "this is a named pipe; name a file, or `-` for standard input where it is taken",
+                "this is a named pipe; name a file, or `-` for standard input where it is accepted",
             )));
         }
-        // One that is open already: `<(…)` of a shell, or /dev/stdin.
+        // A pipe that is already open: `<(…)` of a shell, or /dev/stdin.
         file = open(0).map_err(named)?;
     }
     read_from(file, most).map_err(named)
 }
 
-/// Reads standard input to its end, as [`read_text`].
+/// Reads standard input to its end, like [`read_text`].
 ///
 /// # Errors
 /// As [`read_text`].
@@ -56,7 +57,7 @@ pub fn read_stdin(most: u64) -> io::Result<String> {
         .map_err(|error| io::Error::new(error.kind(), format!("failed to read standard input: {error}")))
 }
 
-/// Reads a file, or standard input where `path` is `-`.
+/// Reads a file, or standard input if `path` is `-`.
 ///
 /// # Errors
 /// As [`read_text`].
@@ -68,10 +69,10 @@ pub fn read_text_or_stdin(path: &Path, most: u64) -> io::Result<String> {
     }
 }
 
-/// The value itself, or what stands in the file that it names as `file:PATH`, without the end of its last line.
+/// The value itself, or the content of the file that it names as `file:PATH`, without surrounding blanks.
 ///
 /// # Errors
-/// When that file can't be read.
+/// If that file can't be read.
 pub fn value(text: &str) -> io::Result<String> {
     match text.strip_prefix(PREFIX) {
         Some(path) => Ok(read_text(Path::new(path), SMALL_BYTES)?.trim().to_owned()),
@@ -90,7 +91,7 @@ fn read_from(from: impl Read, most: u64) -> io::Result<String> {
         let error = format!("it has more than the {} MiB that are read", most >> 20);
         return Err(io::Error::new(ErrorKind::FileTooLarge, error));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 #[cfg(test)]
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_small_text_is_refused_at_once() {
+    fn folders_pipes_and_large_or_binary_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         refused(&at("none"), "No such file");
@@ -120,11 +121,11 @@ mod tests {
         std::fs::write(at("large"), vec![b' '; (SMALL_BYTES + 1) as usize]).unwrap();
         refused(&at("large"), "more than the 1 MiB");
         std::fs::write(at("bytes"), [0xff]).unwrap();
-        refused(&at("bytes"), "no text in UTF-8");
+        refused(&at("bytes"), "not UTF-8 text");
     }
 
     #[test]
-    fn what_fits_is_read_a_device_and_an_open_pipe_as_well() {
+    fn files_devices_and_open_pipes_are_read() {
         use std::io::Write as _;
         use std::os::fd::AsRawFd as _;
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Typed ids. A key is a UUIDv7, so that rows sort by age; people and agents see a prefix and the key's last 12 hex
-//! digits, `t-9f2c41aa07be` (SPEC 1). Those 48 bits are random, and the database keeps them unique.
+//! Typed ids. A key is a UUIDv7, so that rows sort by age; people and agents see a prefix and the key's last
+//! 12 hex digits, `t-9f2c41aa07be` (SPEC 1). Those 48 bits are random, and the database keeps them unique.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,17 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Why a text is no id of the wanted type.
+/// A text that is not an id of the wanted type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no {what} id: expected `{prefix}-` and up to 12 hex digits")]
+#[error("`{text}` is not a {what} id: expected `{prefix}-` and up to 12 hex digits")]
 pub struct NotAnId {
     text: String,
     what: &'static str,
     prefix: &'static str,
 }
 
-/// The end of a key as it is typed: 1 to 12 lower-case hex digits that begin the key's short form, as git takes
-/// a prefix of a commit's name.
+/// The end of a key as people type it: 1 to 12 lower-case hex digits that begin the key's short form, as git
+/// accepts a prefix of a commit's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShortPrefix(String);
 
@@ -67,7 +67,7 @@ macro_rules! typed_id {
         pub struct $name(pub Uuid);
 
         impl $name {
-            /// What stands before the dash of the short form.
+            /// The part before the dash of the short form.
             pub const PREFIX: &'static str = $prefix;
 
             /// A new key, later than every earlier one of this process.
@@ -83,7 +83,7 @@ macro_rules! typed_id {
             /// Reads a typed short form, whole or abbreviated.
             ///
             /// # Errors
-            /// When the type's prefix is missing or what follows isn't 1 to 12 hex digits.
+            /// If the type's prefix is missing, or the rest isn't 1 to 12 hex digits.
             pub fn parse_prefix(text: &str) -> Result<ShortPrefix, NotAnId> {
                 parse_prefix(text, $what, $prefix)
             }
@@ -131,8 +131,8 @@ typed_id!(
     RunId, "run", "run"
 );
 typed_id!(
-    /// A dispatch: one session handed to one worker. Its id is the fence (DESIGN 1.2); a worker's slot makes it when
-    /// it claims, so that asking again with the same id gives the same answer.
+    /// A dispatch: one session handed to one worker. Its id is the fence (DESIGN 1.2). A worker's slot makes
+    /// it for its claim, so that a repeated claim with the same id gets the same answer.
     DispatchId, "d", "dispatch"
 );
 typed_id!(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn an_invalid_id_is_refused() {
         for text in [
             "",
             "t",
@@ -169,7 +169,7 @@ mod tests {
         let error = TaskId::parse_prefix("f-12").unwrap_err().to_string();
         assert_eq!(
             error,
-            "`f-12` is no task id: expected `t-` and up to 12 hex digits"
+            "`f-12` is not a task id: expected `t-` and up to 12 hex digits"
         );
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a dispatch does. Every kind but `Integrate`, `Git` and `Check` is one agent session.
+/// The kind of a dispatch. Every kind except `Integrate`, `Git` and `Check` is one agent session.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -26,15 +26,15 @@ pub enum SessionKind {
     Work,
     /// Judges an attempt, read-only.
     Verify,
-    /// Looks at a whole feature when its tasks are done.
+    /// Reviews a whole feature when its tasks are done.
     Review,
     /// Merges learnings.
     Distill,
-    /// Brings an attempt's commit onto the feature branch; no agent takes part.
+    /// Lands an attempt's commit on the feature branch, without an agent.
     Integrate,
-    /// Changes a branch as a person or the feature's end asks for it; no agent takes part.
+    /// Changes a branch for a person or for the feature's end, without an agent.
     Git,
-    /// Tries the gate on the feature's base commit; no agent takes part.
+    /// Tries the gate on the feature's base commit, without an agent.
     Check,
 }
 
@@ -53,7 +53,7 @@ impl SessionKind {
         Self::Check,
     ];
 
-    /// The word that stands in messages, in the database and on screens.
+    /// The word in messages, in the database and on screens.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Spec => "spec",
@@ -69,7 +69,8 @@ impl SessionKind {
         }
     }
 
-    /// Whether a dispatch of the kind begins an attempt; a verification and an integration belong to one (SPEC 1).
+    /// Whether a dispatch of the kind begins an attempt; a verification and an integration belong to one
+    /// (SPEC 1).
     pub fn begins_attempt(self) -> bool {
         !matches!(self, Self::Verify | Self::Integrate)
     }
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_survives_its_word() {
+    fn every_kind_can_be_parsed_from_its_word() {
         for kind in SessionKind::ALL {
             assert_eq!(kind.to_string().parse::<SessionKind>(), Ok(kind));
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));

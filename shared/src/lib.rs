@@ -1,32 +1,32 @@
-//! What the coordinator and the worker both need to say the same words: ids, subjects, messages and sigils.
+//! Everything that the coordinator and the worker share: ids, subjects, messages and sigils.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`address`] | what of a repository's address may be shown |
-//! | [`at_length`] | how work that takes long lets others go on |
-//! | [`attempts`] | where attempts are at a remote |
-//! | [`branch`] | which names a branch of a feature's may have |
-//! | [`broker`] | how every process connects to NATS |
-//! | `command_line` | what holds for both programs' command lines, for those who have one |
-//! | [`document`] | how what commands print for programs says what it is |
-//! | [`environment`] | variables, which may stand in files |
+//! | [`address`] | hides logins in repositories' addresses |
+//! | [`at_length`] | runs long work without blocking other tasks |
+//! | [`attempts`] | refs of attempts at a remote |
+//! | [`branch`] | checks names of branches |
+//! | [`broker`] | connects processes to NATS |
+//! | `command_line` | shared parts of both programs' command lines (a feature) |
+//! | [`document`] | names of documents that commands print for programs |
+//! | [`environment`] | variables, also from files |
 //! | [`faults`] | points at which a test may kill or stop a process |
-//! | [`mod@file`] | how every file that a person names is read |
+//! | [`mod@file`] | reads files that a person names |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
-//! | [`machine`] | which machine this is |
-//! | [`config`] | keys of `.ralph.toml`, workers' tables, how the file is found |
-//! | [`plain`] | text without what would steer a terminal |
-//! | [`crate::agents::prices`] | what models cost by their tokens |
-//! | [`crate::agents::presets`] | what is known of agents by name: how each is started, installed and logged in |
-//! | [`repositories`] | which repositories may be named by who submits work |
-//! | [`rights`] | what users of the broker may say and hear |
-//! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
-//! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
-//! | [`tls`] | what holds for TLS of every connection |
-//! | [`trust`] | whether a person agreed to a configuration that was found |
+//! | [`machine`] | identifies this machine |
+//! | [`config`] | keys of `.ralph.toml`, workers' tables, the search for the file |
+//! | [`plain`] | text without control of the terminal |
+//! | [`crate::agents::prices`] | token prices of models |
+//! | [`crate::agents::presets`] | built-in settings of agents: start, installation, login |
+//! | [`repositories`] | repositories that submitted work may name |
+//! | [`rights`] | permissions of the broker's users |
+//! | [`sigil`] | tags in an agent's message text (SPEC 4) |
+//! | [`subjects`] | every NATS name; no other module has one (DESIGN 3) |
+//! | [`tls`] | shared TLS settings of connections |
+//! | [`trust`] | a person's consent to a found configuration |
 //! | [`wire`] | the messages, one file a message |
-//! | [`logging`] | how every binary sets up its log |
+//! | [`logging`] | sets up the log of every binary |
 
 pub mod address;
 pub mod agents;

@@ -1,11 +1,11 @@
-//! How every binary sets up its log: to standard error, filtered by `RALPH_LOG`, as text or JSON lines.
+//! Sets up the log of every binary: to standard error, filtered by `RALPH_LOG`, as text or JSON lines.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
     /// For people; coloured at a terminal.
@@ -15,7 +15,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts the log. `RALPH_LOG` (else `default_filter`) says what is logged, in `tracing`'s filter syntax;
+/// Starts the log. `RALPH_LOG` (else `default_filter`) selects what is logged, in `tracing`'s filter syntax;
 /// `RALPH_LOG_FORMAT=json` overrides `format`. A second call does nothing.
 pub fn init(default_filter: &str, format: LogFormat) {
     let filter = std::env::var("RALPH_LOG")

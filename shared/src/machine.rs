@@ -1,4 +1,4 @@
-//! Which machine this is, for work in folders that only one machine has.
+//! Identifies this machine, for work in folders that only one machine has.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use crate::wire::sha256_hex;
 /// Hex digits of the machine's identity in a pool's name.
 const DIGITS: usize = 12;
 
-/// The pool of the workers on this machine that may work in its folders: whoever submits such work here names it, and
-/// nobody elsewhere serves it. Containers are machines of their own.
+/// The pool of the workers on this machine that may work in its folders. A person who submits such work here
+/// names it, and no other machine serves it. Each container is a machine of its own.
 pub fn dir_pool() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let identity = ["/etc/machine-id", "/proc/sys/kernel/hostname", "/etc/hostname"].map(read);
     let mut identity = identity.join("\n");
     if !cfg!(target_os = "linux") {
-        // Those files are Linux's.
+        // Only Linux has these files.
         let name = nix::unistd::gethostname().unwrap_or_default();
         identity.push_str(&name.to_string_lossy());
     }
@@ -22,7 +22,7 @@ pub fn dir_pool() -> String {
     format!("dir-{}", hash.get(..DIGITS).unwrap_or_default())
 }
 
-/// Whether a pool is one machine's, for its folders.
+/// Whether a pool belongs to one machine, for its folders.
 pub fn is_dir_pool(pool: &str) -> bool {
     pool.strip_prefix("dir-")
         .is_some_and(|hash| hash.len() == DIGITS && hash.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -34,7 +34,7 @@ mod tests {
     use crate::subjects::is_label;
 
     #[test]
-    fn a_machine_has_one_pool_and_it_is_one() {
+    fn a_machine_has_one_stable_pool() {
         assert_eq!(dir_pool(), dir_pool());
         assert!(is_dir_pool(&dir_pool()) && is_label(&dir_pool()));
         assert!(!is_dir_pool("default") && !is_dir_pool("dir-x"));

@@ -1,12 +1,13 @@
-//! Text for people and for prompts, without what would steer a terminal.
+//! Text for people and for prompts, without control of the terminal.
 //!
-//! Agents and what they run colour their words, set titles and draw progress bars. Control sequences are taken out whole: what is
-//! left of one whose first character alone is removed (`[31m`) is noise, and may hide a sigil or a known error.
+//! Agents and their commands colour their output, set titles and draw progress bars. Control sequences are
+//! removed whole: without its first character, the rest of a sequence (`[31m`) is noise, and may hide a sigil
+//! or a known error.
 
 use std::borrow::Cow;
 
-/// The text without control sequences and control characters. Line ends and tabs stay; a carriage return that ends no line
-/// becomes a line end, so that what it would have overwritten stands on a line of its own.
+/// The text without control sequences and control characters. Line ends and tabs stay. A carriage return that
+/// ends no line becomes a line end, so that the text that it would overwrite has a line of its own.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(is_odd) {
         return Cow::Borrowed(text);
@@ -15,7 +16,8 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace(is_odd, ""))
 }
 
-/// Whether a character takes no room, or turns the direction of text: with such a text says to a machine what no person sees.
+/// Whether a character takes no space, or changes the direction of text: such characters tell a machine what
+/// no person sees.
 pub const fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -26,7 +28,7 @@ pub const fn is_invisible(c: char) -> bool {
     )
 }
 
-/// The text without characters that are invisible.
+/// The text without invisible characters.
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.contains(is_invisible) {
         true => Cow::Owned(text.replace(is_invisible, "")),
@@ -38,8 +40,8 @@ fn is_odd(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
 }
 
-/// The text without control sequences (CSI, OSC, DCS and the like, single escapes), each taken out whole; also where their first
-/// character is a C1 control. Other control characters stay.
+/// The text without control sequences (CSI, OSC, DCS and the like, single escapes), each removed whole, also
+/// if its first character is a C1 control. Other control characters stay.
 pub fn without_sequences(text: &str) -> Cow<'_, str> {
     let introduces = |c: char| matches!(c, '\u{1b}' | '\u{80}'..='\u{9f}');
     let Some(first) = text.find(introduces) else {
@@ -55,12 +57,12 @@ pub fn without_sequences(text: &str) -> Cow<'_, str> {
     Cow::Owned(bare)
 }
 
-/// What stands behind the sequence that the text begins with.
+/// The text after the sequence that it begins with.
 fn behind_sequence(text: &str) -> &str {
     let mut chars = text.chars();
     let kind = match chars.next() {
         Some('\u{1b}') => chars.next(),
-        // ESC and a character of `@` to `_` say the same as one C1 control.
+        // ESC and a character of `@` to `_` equal one C1 control.
         Some(c1) => char::from_u32(u32::from(c1).saturating_sub(0x40)),
         None => return text,
     };
@@ -77,15 +79,15 @@ fn behind_sequence(text: &str) -> &str {
         Some('[') => behind(rest, |c| matches!(c, ' '..='?'), |c| matches!(c, '@'..='~')),
         Some(']' | 'P' | 'X' | '^' | '_') => string_length(rest),
         Some(' '..='/') => behind(rest, |c| matches!(c, ' '..='/'), |c| matches!(c, '0'..='~')),
-        // A lone escape before text that it doesn't concern.
+        // A lone escape before unrelated text.
         Some(other) if !matches!(other, '0'..='~') => return &text[1..],
         _ => 0,
     };
     &rest[length..]
 }
 
-/// The length of a string that a sequence carries, with its end. One that doesn't end on its line is text: rather a stray word
-/// than a lost one.
+/// The length of a sequence's string, with its end. A string that doesn't end on its line is text: a stray
+/// word is better than a lost one.
 fn string_length(rest: &str) -> usize {
     let line = rest.split('\n').next().unwrap_or_default();
     let ends = ["\u{7}", "\u{1b}\\", "\u{9c}"];
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_go_whole() {
+    fn sequences_are_removed_whole() {
         let check = |text: &str, expected: &str| assert_eq!(plain(text), expected, "{text:?}");
         check("plain\ttext\n", "plain\ttext\n");
         check("\u{1b}[1;31mred\u{1b}[0m on", "red on");
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_sequences_take_no_text_along() {
+    fn broken_sequences_remove_no_text() {
         let check = |text: &str, expected: &str| assert_eq!(plain(text), expected, "{text:?}");
         check(
             "\u{1b}]0;title\n<task-done>t</task-done>",

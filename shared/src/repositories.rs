@@ -1,5 +1,6 @@
-//! Which repositories may be named by who submits work: addresses are checked by their scheme against a list, and addresses of the
-//! worker's own machine or of its network's services only where that is wanted. Git follows an address with the worker's rights.
+//! Checks repositories' addresses in submitted work: a list has the allowed schemes, and addresses of the
+//! worker's own machine or of its network's services need permission. Git uses an address with the worker's
+//! rights.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -9,12 +10,12 @@ use url::Host;
 
 use crate::address::public;
 
-/// What may be named.
+/// The allowed repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repositories {
-    /// Schemes in lower case (`https`), and helpers of git's with `::` at their end (`codecommit::`).
+    /// Schemes in lower case (`https`), and git's helpers with `::` at the end (`codecommit::`).
     pub schemes: Vec<String>,
-    /// Whether paths, `file://` and hosts of the worker's own machine or link may be named.
+    /// Whether paths, `file://` and hosts of the worker's own machine or link are allowed.
     pub local: bool,
 }
 
@@ -27,39 +28,38 @@ impl Default for Repositories {
     }
 }
 
-/// An address that may not be named.
+/// A refused address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Git could not take it, or would take it for an option.
+    /// Git could not use it, or would take it for an option.
     #[error(
-        "`{0}` is no address that git could take; give `https://HOST/PATH`, `ssh://HOST/PATH` or `HOST:PATH`"
+        "`{0}` is not an address for git; use `https://HOST/PATH`, `ssh://HOST/PATH` or `HOST:PATH`"
     )]
     Unusable(String),
-    /// Its scheme, or a helper of git's, is not on the list.
+    /// Its scheme, or its helper of git, is not on the list.
     #[error(
-        "`{scheme}` is no scheme that repositories may have here ({}); use one of these, or add it to `[repositories] schemes` in the \
+        "`{scheme}` is no scheme for repositories here ({}); use one of these, or add it to `[repositories] schemes` in the \
          coordinator's .ralph.toml",
         allowed.join(", ")
     )]
     Scheme {
         /// The scheme, or the helper with `::`.
         scheme: String,
-        /// What may be used.
         allowed: Vec<String>,
     },
     /// It leads to the worker's own machine or link.
     #[error(
-        "`{0}` is an address of a worker's own machine or link, which may not be named here; give one that every worker reaches, or \
+        "`{0}` is an address of a worker's own machine or link, which is not allowed here; use one that every worker reaches, or \
          set `[repositories] local = true` in the coordinator's .ralph.toml"
     )]
     Local(String),
 }
 
 impl Repositories {
-    /// Whether `address` may be named.
+    /// Checks that `address` is allowed.
     ///
     /// # Errors
-    /// When it may not, with what to do.
+    /// If it is not; the text says what to do.
     pub fn check(&self, address: &str) -> Result<(), Refused> {
         let shown = || public(address);
         if address.is_empty() || address.starts_with('-') || address.contains(char::is_control) {
@@ -102,11 +102,11 @@ impl Repositories {
         }
     }
 
-    /// Whether the name of the address's host leads elsewhere than to the machine itself or its link. A name that this machine can't
-    /// look up passes: it may be known to the workers alone.
+    /// Checks that the name of the address's host leads elsewhere than to the machine itself or its link. A
+    /// name that this machine can't look up passes, since only the workers may know it.
     ///
     /// # Errors
-    /// When it leads there.
+    /// If it leads there.
     pub async fn check_resolved(&self, address: &str) -> Result<(), Refused> {
         let Some(host) = Form::of(address).host().filter(|_| !self.local) else {
             return Ok(());
@@ -126,10 +126,10 @@ impl Repositories {
 /// Time limit of a name server's answer.
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// Patterns over `host/path`, as tokens are limited by: `*` stands for a part of a path, `**` for several parts.
+/// Patterns over `host/path`, which limit tokens: `*` stands for a part of a path, `**` for several parts.
 ///
 /// # Errors
-/// When one is no pattern.
+/// If one is not a pattern.
 pub fn patterns(patterns: &[String]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -143,7 +143,7 @@ pub fn patterns(patterns: &[String]) -> Result<GlobSet, globset::Error> {
     set.build()
 }
 
-/// How git reads an address.
+/// The form in which git reads an address.
 enum Form<'a> {
     /// `NAME::ADDRESS`: the program `git-remote-NAME` gets it.
     Helper(&'a str),
@@ -203,7 +203,8 @@ fn host_of(place: &str) -> &str {
     }
 }
 
-/// Whether a host is surely the machine itself, or on its link, where clouds tell machines their credentials. It looks no name up.
+/// Whether a host is certainly the machine itself, or on its link, where clouds give machines their
+/// credentials. Looks no name up.
 fn is_near(host: &str) -> bool {
     match Host::parse(host.trim_end_matches('.')) {
         Ok(Host::Domain(name)) => {
@@ -216,14 +217,14 @@ fn is_near(host: &str) -> bool {
         }
         Ok(Host::Ipv4(ip)) => is_near_ip(ip.into()),
         Ok(Host::Ipv6(ip)) => is_near_ip(ip.into()),
-        // Whatever it is, nobody can say that it is elsewhere.
+        // An unreadable host can't be shown to be elsewhere.
         Err(_) => true,
     }
 }
 
-/// Where AWS tells machines of theirs their credentials by IPv6.
+/// The address at which AWS gives machines their credentials by IPv6.
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
-/// The same at Alibaba Cloud and at Oracle's, beside the address on the link.
+/// The same at Alibaba Cloud and at Oracle's, besides the address on the link.
 const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192)];
 
 fn is_near_ip(ip: IpAddr) -> bool {
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_takes_a_part_of_a_path_and_two_stars_take_several() {
+    fn one_star_matches_a_part_of_a_path_and_two_stars_several() {
         let one = |pattern: &str| patterns(&[pattern.to_owned()]).unwrap();
         assert!(one("github.com/acme/*").is_match("github.com/Acme/todo"));
         assert!(!one("github.com/acme/*").is_match("github.com/acme/a/b"));
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_leads_to_the_machine_itself_is_refused_and_an_unknown_one_passes() {
+    async fn names_of_the_own_machine_are_refused_and_unknown_ones_pass() {
         let far = Repositories {
             local: false,
             ..Repositories::default()
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_programs_or_leads_to_the_machine_itself_is_refused() {
+    fn helpers_and_addresses_of_the_own_machine_are_refused() {
         let far = Repositories {
             local: false,
             ..Repositories::default()
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheme_and_a_helper_can_be_allowed_and_a_refusal_shows_no_password() {
+    fn schemes_and_helpers_can_be_allowed_and_errors_show_no_password() {
         let rules = Repositories {
             schemes: vec!["https".to_owned(), "codecommit::".to_owned()],
             local: false,

@@ -1,16 +1,18 @@
-//! What users of the broker may say and hear (DESIGN 7).
+//! Permissions of the broker's users (DESIGN 7).
 
 use serde_json::{Value, json};
 
 use crate::subjects::{Subjects, worker_inbox};
 
-/// The entry of `authorization.users` of one worker alone: it hears what it is answered and ordered, and nothing of the others.
+/// The entry of `authorization.users` for one worker: it receives its own answers and orders, and nothing of
+/// other workers.
 pub fn user_of_worker(subjects: &Subjects, worker: &str, password: &str) -> Value {
     json!({ "user": worker, "password": password, "permissions": worker_permissions(subjects, Some(worker)) })
 }
 
-/// A worker asks, reports and acknowledges tickets; it may not speak as a coordinator, make streams, or read what other workers
-/// ask and report. What they are answered it can hear where all of them have one user: no `name` then.
+/// A worker asks, reports and acknowledges tickets. It may not act as a coordinator, create streams, or read
+/// other workers' questions and reports. If all workers share one user (no `name`), it can receive the
+/// answers to others.
 pub fn worker_permissions(subjects: &Subjects, name: Option<&str>) -> Value {
     let tickets = subjects.tickets_stream();
     let hears = match name {
@@ -39,7 +41,7 @@ pub fn worker_permissions(subjects: &Subjects, name: Option<&str>) -> Value {
             ],
         },
         "subscribe": { "allow": hears },
-        // Answers to orders.
+        // For answers to orders.
         "allow_responses": { "max": 1, "expires": "1m" },
     })
 }
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_with_a_user_of_its_own_hears_only_what_is_its_own() {
+    fn a_worker_with_its_own_user_receives_only_its_own_messages() {
         let user = user_of_worker(&Subjects::default(), "gpu-1", "p");
         let hears = &user["permissions"]["subscribe"]["allow"];
         assert_eq!(*hears, json!(["_INBOX.gpu-1.>", "ralph.control.gpu-1"]));

@@ -1,4 +1,5 @@
-//! Every NATS name, in one place (DESIGN 3). The prefix is configurable so that two systems can share a server.
+//! Every NATS name, in one place (DESIGN 3). The prefix is configurable so that two systems can share a
+//! server.
 
 use crate::ids::{DispatchId, FeatureId};
 
@@ -19,18 +20,18 @@ impl Default for Subjects {
 /// Queue group that all coordinators join, so that each request reaches one of them.
 pub const COORDINATORS: &str = "coordinators";
 
-/// What the subjects begin with on which clients get their answers: the default of their library, which nobody changes here, and
-/// all that workers may listen on besides orders (deploy/nats.conf).
+/// The beginning of the subjects on which clients get answers: their library's default, which nobody changes
+/// here. Besides orders, workers may subscribe only to these (deploy/nats.conf).
 const INBOX: &str = "_INBOX.";
 
-/// No message on the wire is larger; what is goes in parts through [`Subjects::blob`]. Bytes.
+/// Largest message on the wire; larger texts go in parts through [`Subjects::blob`]. Bytes.
 pub const MAX_MESSAGE_BYTES: usize = 512 * 1024;
 
 impl Subjects {
     /// Names under `prefix`: `[a-z0-9-]{1,40}`.
     ///
     /// # Errors
-    /// The text itself when it can't be a prefix.
+    /// If it can't be a prefix.
     pub fn new(prefix: &str) -> Result<Self, String> {
         if is_label(prefix) {
             Ok(Self {
@@ -51,7 +52,7 @@ impl Subjects {
         format!("{}_{name}", self.prefix.to_uppercase())
     }
 
-    /// Stream of tickets: work queue, new ones discarded per subject when full.
+    /// Stream of tickets: a work queue that discards new tickets of a full subject.
     pub fn tickets_stream(&self) -> String {
         self.stream("TICKETS")
     }
@@ -71,7 +72,6 @@ impl Subjects {
         self.name(&format!("tickets.{pool}"))
     }
 
-    /// All pools' tickets.
     pub fn tickets_all(&self) -> String {
         self.name("tickets.*")
     }
@@ -81,42 +81,42 @@ impl Subjects {
         format!("pool-{pool}")
     }
 
-    /// Where a slot asks for an assignment.
+    /// Requests of slots for an assignment.
     pub fn claim(&self) -> String {
         self.name("claim")
     }
 
-    /// Where workers renew leases.
+    /// Renewals of workers' leases.
     pub fn heartbeat(&self) -> String {
         self.name("heartbeat")
     }
 
-    /// Where a worker introduces its incarnation.
+    /// Introductions of workers' incarnations.
     pub fn hello(&self) -> String {
         self.name("hello")
     }
 
-    /// Where texts too large for one message are put and got.
+    /// Storage of texts that are too large for one message.
     pub fn blob(&self) -> String {
         self.name("blob")
     }
 
-    /// Where the holder of an integration turn asks for the decision.
+    /// Requests for the decision, from the holder of an integration turn.
     pub fn decide(&self) -> String {
         self.name("decide")
     }
 
-    /// Where a worker asks whether an agent's task graph can be used.
+    /// Questions of workers whether an agent's task graph can be used.
     pub fn check(&self) -> String {
         self.name("check")
     }
 
-    /// Where a worker asks something for a session that runs.
+    /// Requests of workers for a running session.
     pub fn session(&self) -> String {
         self.name("session")
     }
 
-    /// Where a worker asks which attempt refs may go.
+    /// Questions of workers which attempt refs may be removed.
     pub fn prune(&self) -> String {
         self.name("prune")
     }
@@ -149,19 +149,20 @@ impl Subjects {
         self.name(&format!("events.{}", feature.0.simple()))
     }
 
-    /// State changes of all features.
     pub fn events_all(&self) -> String {
         self.name("events.*")
     }
 }
 
-/// What a worker's inboxes begin with, so that a broker which gives each worker a user of its own can let it hear its answers alone.
+/// The beginning of a worker's inboxes. A broker that gives each worker a user of its own can let it receive
+/// only its own answers.
 pub fn worker_inbox(worker: &str) -> String {
     format!("{INBOX}{worker}")
 }
 
-/// Whether an answer may go to `subject`. Who asks names it, so a coordinator, which may say everything, would else say for a worker
-/// what the worker may not: orders to others, or that a stream be emptied.
+/// Whether an answer may go to `subject`. The asker names the subject. Without this check, a coordinator,
+/// which may publish anything, would publish for a worker what the worker itself may not: orders to others,
+/// or an order to empty a stream.
 pub fn is_inbox(subject: &str) -> bool {
     subject.starts_with(INBOX)
 }
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_go_to_inboxes_alone() {
+    fn answers_go_only_to_inboxes() {
         assert!(is_inbox("_INBOX.xyz.1") && is_inbox(&worker_inbox("w")));
         for other in [
             "_INBOX",

@@ -1,9 +1,11 @@
-//! A configuration that a program finds by itself is obeyed only after a person agreed to exactly this content.
+//! Consent: a configuration that a program finds by itself is used only after a person agreed to exactly this
+//! content.
 //!
-//! `.ralph.toml` names programs to run, what confines them and where data goes. In a repository an agent may have written it,
-//! since its work lands there. History doesn't tell: squash merges, renames, links and folders without git hide who wrote a
-//! file. So consent is kept by content, outside of every repository: one file for each path and content, which holds the path.
-//! A file that the user names (`--config`, `RALPH_CONFIG`) needs no further consent.
+//! `.ralph.toml` names programs to run, the confinement of agents, and destinations of data. In a repository,
+//! an agent may have written it, since its work lands there. History doesn't show the author: squash merges,
+//! renames, links and folders without git hide it. So consent is stored by content, outside of every
+//! repository: one file for each path and content, which holds the path. A file that the user names
+//! (`--config`, `RALPH_CONFIG`) needs no further consent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,27 +16,28 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{file, plain};
 
-/// Lines of a file that are shown before the question whether to trust it.
+/// Maximum number of lines that are shown before the question whether to trust a file.
 const SHOWN_LINES: usize = 60;
 
-/// Nobody has agreed to what a file says.
+/// A configuration that nobody agreed to.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{path} is new, or has changed since you trusted it. It says what runs on this machine and what confines it, and an agent may have \
-     written it. Read it, then trust it with `ralph config trust {path}`, or name it with RALPH_CONFIG"
+    "{path} is new, or has changed since you trusted it. It decides what runs on this machine and how that is confined, and an \
+     agent may have written it. Read it, then trust it with `ralph config trust {path}`, or name it with RALPH_CONFIG"
 )]
 pub struct Untrusted {
     path: String,
 }
 
-/// Where consent is kept.
+/// The stored consents.
 #[derive(Debug, Clone)]
 pub struct Consents {
     folder: Option<PathBuf>,
 }
 
 impl Consents {
-    /// This user's: below `XDG_STATE_HOME`, else `~/.local/state`. Without either, nothing can be trusted.
+    /// This user's consents: below `XDG_STATE_HOME`, else `~/.local/state`. Without either, nothing can be
+    /// trusted.
     pub fn of_user() -> Self {
         let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
         let state = state.filter(|path| path.is_absolute());
@@ -44,22 +47,21 @@ impl Consents {
         }
     }
 
-    /// Those that are kept in this folder.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: Some(folder.into()),
         }
     }
 
-    /// Whether a person agreed to this content of this file. A file in which no key is set says nothing to agree to.
+    /// Whether a person agreed to this content of this file. A file that sets no key needs no consent.
     pub fn has(&self, file: &Path, text: &str) -> bool {
         sets_nothing(text) || self.consent(file, text).is_some_and(|consent| consent.exists())
     }
 
-    /// Notes that a person agrees.
+    /// Stores a person's consent.
     ///
     /// # Errors
-    /// When there is no folder for it, or it can't be written.
+    /// If there is no folder for it, or it can't be written.
     pub fn grant(&self, file: &Path, text: &str) -> io::Result<()> {
         let consent = self.consent(file, text).ok_or_else(|| {
             io::Error::new(
@@ -76,7 +78,7 @@ impl Consents {
     /// The files that a person trusted, by path, and whether each still has that content.
     ///
     /// # Errors
-    /// When the folder can't be read.
+    /// If the folder can't be read.
     pub fn list(&self) -> io::Result<Vec<(PathBuf, bool)>> {
         let entries = match self.folder.as_ref().map(fs::read_dir) {
             None => return Ok(Vec::new()),
@@ -94,10 +96,10 @@ impl Consents {
         Ok(files.into_iter().collect())
     }
 
-    /// Takes the consent back. Whether there was one.
+    /// Removes the consent; returns whether there was one.
     ///
     /// # Errors
-    /// When it can't be removed.
+    /// If it can't be removed.
     pub fn revoke(&self, file: &Path, text: &str) -> io::Result<bool> {
         match self.consent(file, text).map(fs::remove_file) {
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -105,10 +107,10 @@ impl Consents {
         }
     }
 
-    /// Goes on if a person agreed to this content, or does so now at the terminal.
+    /// Succeeds if a person agreed to this content, or does so now at the terminal.
     ///
     /// # Errors
-    /// When nobody agreed.
+    /// If nobody agreed.
     pub fn require(&self, file: &Path, text: &str) -> Result<(), Untrusted> {
         if self.has(file, text) {
             return Ok(());
@@ -118,7 +120,7 @@ impl Consents {
             match self.grant(file, text) {
                 Ok(()) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "your consent could not be kept; you will be asked again")
+                    tracing::warn!(%error, "your consent could not be stored; you will be asked again")
                 }
             }
             return Ok(());
@@ -129,7 +131,7 @@ impl Consents {
     }
 
     fn consent(&self, file: &Path, text: &str) -> Option<PathBuf> {
-        // The name stays as it was found: a link that leads elsewhere tomorrow is another content.
+        // The name is not resolved: a link that leads elsewhere tomorrow is other content.
         let folder = file.parent()?.canonicalize().ok()?;
         let mut hash = Sha256::new();
         hash.update(folder.join(file.file_name()?).as_os_str().as_encoded_bytes());
@@ -148,7 +150,7 @@ pub fn read(path: &Path) -> io::Result<String> {
     file::read_text(path, file::SMALL_BYTES)
 }
 
-/// Whether no key is set, as in a file that `init` wrote: comments and headings of tables alone.
+/// Whether no key is set, as in a file that `init` wrote: only comments and headings of tables.
 fn sets_nothing(text: &str) -> bool {
     let is_heading = |line: &str| line.trim_start().starts_with('[') && !line.contains('=');
     text.lines().all(|line| is_comment(line) || is_heading(line))
@@ -163,7 +165,7 @@ fn is_comment(line: &str) -> bool {
 fn agrees(file: &Path, text: &str) -> bool {
     let mut err = io::stderr().lock();
     let mut asked = vec![format!(
-        "{} is new, or has changed since you trusted it. It says what runs on this machine:\n",
+        "{} is new, or has changed since you trusted it. It decides what runs on this machine:\n",
         file.display()
     )];
     asked.extend(shown(text));
@@ -180,7 +182,7 @@ fn agrees(file: &Path, text: &str) -> bool {
     read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
-/// The lines that say something; control characters of whoever wrote them do nothing to the terminal.
+/// The lines with content; control characters in them do not affect the terminal.
 fn shown(text: &str) -> Vec<String> {
     let says: Vec<&str> = text.lines().filter(|line| !is_comment(line)).collect();
     let visible = |line: &str| line.replace(|c: char| c.is_control() || plain::is_invisible(c), "\u{fffd}");
@@ -203,7 +205,7 @@ fn shown(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A folder of this test's own, which is empty.
+    /// An empty folder for one test.
     fn folder(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("ralph-trust-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -220,7 +222,7 @@ mod tests {
         consents.grant(&file, "x = 1").unwrap();
         assert!(consents.has(&file, "x = 1"));
         assert!(!consents.has(&file, "x = 2"), "it has changed");
-        assert!(!consents.has(&other, "x = 1"), "it lies elsewhere");
+        assert!(!consents.has(&other, "x = 1"), "the file has another path");
         assert!(consents.revoke(&file, "x = 1").unwrap());
         assert!(!consents.has(&file, "x = 1") && !consents.revoke(&file, "x = 1").unwrap());
         fs::remove_dir_all(root).unwrap();
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_does_nothing_to_the_terminal() {
+    fn shown_lines_contain_no_control_characters() {
         let text =
             "# why\ncommand = \"a\u{1b}[2Kb\u{202e}c\u{200b}\"\n".to_owned() + &"x = 1\n".repeat(SHOWN_LINES);
         let shown = shown(&text);
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_configuration_is_not_read() {
+    fn endless_and_missing_files_are_refused() {
         let endless = read(Path::new("/dev/zero")).unwrap_err().to_string();
         assert!(endless.contains("more than the 1 MiB"), "{endless}");
         assert!(read(Path::new("/no/such")).is_err());

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Fewer tasks say nothing of others.
+/// Fewest tasks with known values that allow an estimate.
 const FEWEST: i64 = 3;
 
 /// Finished tasks of a repository, with all of their attempts and verifications.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Before {
-    /// Whose cost is known.
+    /// Number of tasks whose cost is known.
     pub priced: i64,
     /// Number of tasks with known values.
     pub tasks: i64,
@@ -18,19 +18,19 @@ pub struct Before {
     pub ms: Option<(f64, f64)>,
 }
 
-/// From what the quick fifth takes to what four fifths don't exceed.
+/// A range, from the upper bound of the lowest fifth to that of the lowest four fifths of similar tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Range {
     pub low: f64,
     pub high: f64,
 }
 
-/// An estimate; what isn't known yet is null.
+/// An estimate; unknown values are null.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Estimate {
-    /// How many tasks it is of.
+    /// Number of tasks that the estimate covers.
     pub tasks: i64,
-    /// How many tasks of the repository it goes by.
+    /// Number of earlier tasks of the repository that the estimate is based on.
     pub based_on: i64,
     /// US dollars.
     pub cost_usd: Option<Range>,
@@ -38,7 +38,7 @@ pub struct Estimate {
     pub time_ms: Option<Range>,
 }
 
-/// The estimate for so many remaining tasks, of which so many run in parallel.
+/// The estimate for `tasks` remaining tasks, of which `side_by_side` run in parallel.
 pub fn estimate(before: Before, tasks: i64, side_by_side: i64) -> Estimate {
     let times = |range: Option<(f64, f64)>, known: i64, n: f64| {
         let (low, high) = range.filter(|_| known >= FEWEST)?;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_of_one_task_times_those_that_are_left() {
+    fn an_estimate_multiplies_the_range_of_one_task() {
         let before = |tasks, priced| Before {
             priced,
             tasks,
@@ -72,10 +72,10 @@ mod tests {
             ms: Some((60_000.0, 240_000.0)),
         };
         let check = |before, tasks, side_by_side, cost: Option<(f64, f64)>, time: Option<(f64, f64)>| {
-            let told = estimate(before, tasks, side_by_side);
+            let actual = estimate(before, tasks, side_by_side);
             let pair = |range: Option<Range>| range.map(|range| (range.low, range.high));
             assert_eq!(
-                (pair(told.cost_usd), pair(told.time_ms)),
+                (pair(actual.cost_usd), pair(actual.time_ms)),
                 (cost, time),
                 "{before:?}"
             );
@@ -88,7 +88,7 @@ mod tests {
             Some((2.5, 10.0)),
             Some((180_000.0, 720_000.0)),
         );
-        // Unknown yet.
+        // Too few tasks have known values.
         check(before(2, 2), 4, 1, None, None);
         check(before(5, 1), 1, 0, None, Some((60_000.0, 240_000.0)));
         check(Before::default(), 1, 1, None, None);

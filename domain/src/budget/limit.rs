@@ -1,4 +1,4 @@
-//! The reached limit of a run, in few words, and the command that raises it.
+//! The reached limit of a run in short form, and the option that raises it.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::budget::{SMALLEST_MICROUSD, SMALLEST_TOKENS};
 use crate::run::Run;
 use crate::run::end;
 
-/// A used-up limit of a run, as far as it lets no session start.
+/// A limit of a run that is used up so far that no session can start.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reached {
     /// US dollars; `about` when some of it is estimated.
@@ -58,7 +58,7 @@ pub fn reached(run: &Run) -> Option<Reached> {
     Some(Reached::Iterations { used, max })
 }
 
-/// The option that allows as much again as the present limit, and enough for a session to start.
+/// The option that allows as much again as the present limit, and at least enough for a session to start.
 pub fn raised_cost(used: f64, max: f64) -> String {
     let more = max.max(SMALLEST_MICROUSD as f64 / 1e6);
     format!("--max-cost {:.2}", ((used + more) * 100.0 - 1e-6).ceil() / 100.0)
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_told_in_few_words_and_raised_by_as_much() {
+    fn a_reached_limit_has_a_short_form_and_an_option_that_raises_it() {
         let check = |reached: Reached, words: &str, flag: &str| {
             assert_eq!(
                 (reached.to_string().as_str(), reached.raised().as_str()),

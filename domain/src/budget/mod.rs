@@ -1,7 +1,7 @@
 //! Divides a run's cost and token limits between its sessions.
 //!
-//! A session gets a share when it is claimed, asks for more when half of it is used, and ends when all of it
-//! is. The unused shares of live sessions are reserved, so all sessions together never exceed the limit.
+//! A session gets a share when it is claimed, asks for more when half of it is used, and ends when it is used
+//! up. The unused shares of live sessions are reserved, so all sessions together never exceed the limit.
 
 pub mod estimate;
 pub mod levels;
@@ -13,15 +13,15 @@ use ralph_shared::wire::{Share, Usage};
 pub(super) const SMALLEST_MICROUSD: i64 = 50_000;
 /// The same in tokens.
 pub(super) const SMALLEST_TOKENS: i64 = 20_000;
-/// Smallest first share of a small limit, as one part in so many.
+/// Divisor of a small limit that gives its smallest first share.
 const SMALLEST_PART: i64 = 10;
 
-/// Bound of a session's cost, so that an agent's nonsense cannot overflow a run's sums.
+/// Upper bound of a session's reported cost, so that an absurd value cannot overflow a run's sums.
 const MOST_USD: f64 = 1e9;
-/// Bound of a session's tokens.
+/// Upper bound of a session's reported tokens.
 const MOST_TOKENS: u64 = 1 << 40;
 
-/// What a worker tells, without nonsense.
+/// The usage that a worker reports, without absurd values.
 pub fn bounded(usage: Usage) -> Usage {
     let tokens = |count: Option<u64>| count.map(|count| count.min(MOST_TOKENS));
     Usage {
@@ -38,7 +38,7 @@ pub fn bounded(usage: Usage) -> Usage {
     }
 }
 
-/// The first share without usage of similar sessions.
+/// The first share when the usage of similar sessions is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstShare {
     /// Millionths of a US dollar.
@@ -68,7 +68,6 @@ pub struct Usual {
 /// A limit of a run and its rest, in one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pot {
-    /// The limit.
     pub max: i64,
     /// The part that is neither used nor shared out; negative after an overrun.
     pub left: i64,
@@ -89,7 +88,7 @@ impl Pot {
     }
 
     /// A first share: the usual usage, at most an equal part of the rest. A verification or integration may
-    /// start with any rest.
+    /// start with any rest of the limit.
     fn first(self, wanted: i64, smallest: i64, sessions: i64, follows_up: bool) -> Option<i64> {
         let smallest = self.smallest(smallest);
         if self.left <= 0 || self.left < smallest && !follows_up {
@@ -110,6 +109,14 @@ impl Pot {
 
     fn sessions(self, smallest: i64) -> i64 {
         self.left.max(0) / self.smallest(smallest)
+    }
+}
+
+/// The smaller of two limits; `None` is no limit.
+pub(crate) fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other < one { other } else { one }),
+        (one, other) => one.or(other),
     }
 }
 
@@ -156,7 +163,7 @@ impl Purse {
             } else {
                 pot.more(first, smallest)
             };
-            // Usage beyond the share is real, and no part of the rest.
+            // Usage beyond the share is real, so the new share starts above it.
             Some(if more > 0 {
                 share.max(used) + more.cast_unsigned()
             } else {
@@ -175,7 +182,7 @@ impl Purse {
         }
     }
 
-    /// The purse once this was given.
+    /// Subtracts a share.
     pub fn give(&mut self, share: Share) {
         let take = |pot: &mut Option<Pot>, share: Option<u64>| {
             if let (Some(pot), Some(share)) = (pot, share) {
@@ -186,13 +193,13 @@ impl Purse {
         take(&mut self.tokens, share.tokens);
     }
 
-    /// Most sessions that may start.
+    /// Maximum number of sessions that may start.
     pub fn sessions(&self) -> i64 {
         let of = |pot: Option<Pot>, smallest| pot.map_or(i64::MAX, |pot| pot.sessions(smallest));
         of(self.microusd, SMALLEST_MICROUSD).min(of(self.tokens, SMALLEST_TOKENS))
     }
 
-    /// Whether nothing at all is left.
+    /// Whether some limit has no rest.
     pub fn is_empty(&self) -> bool {
         [self.microusd, self.tokens]
             .iter()
@@ -218,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_usage() {
+    fn absurd_usage_is_bounded_or_ignored() {
         let check = |cost_usd, expected| {
             let usage = Usage {
                 input_tokens: Some(u64::MAX),
@@ -292,7 +299,6 @@ mod tests {
         check(100_000, 1_000_000, 1_200_000, 1_250_000);
     }
 
-    /// In whatever order sessions ask, their shares stay within the limit.
     #[test]
     fn shares_together_never_exceed_the_limit() {
         let mut purse = cost(1_000_000, 1_000_000);

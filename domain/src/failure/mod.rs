@@ -1,8 +1,8 @@
-//! Reasons of failed sessions, verifications and landings, and their consequences: one table, from which
-//! `docs/failures.md` is made (SPEC 3.3, 6.7, 7.3).
+//! Reasons of failed sessions, verifications and landings, and their consequences (SPEC 3.3, 6.7, 7.3).
+//! `docs/failures.md` is generated from this table.
 //!
-//! A judgement names the reason, and its dispatch stores it. Every rule that asks "does that count", "again,
-//! and when" or "who is told" asks the reason's [`Policy`].
+//! A judgement names the reason, and its dispatch stores it. Every rule about counting, retries or
+//! notifications asks the reason's [`Policy`].
 
 pub mod page;
 pub mod retry;
@@ -21,7 +21,7 @@ use super::states::Outcome;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
     Nothing,
-    /// A failure: the task may have as many as its retries.
+    /// A failure; the task's retries limit their number.
     Failure,
     /// A failure when nothing changed, or at the last of [`crate::failure::retry::MAX_NO_SIGILS`] in a row.
     Unfinished,
@@ -39,10 +39,10 @@ pub enum Counts {
     DeathWithOthers,
 }
 
-/// When its task is tried again.
+/// Delay before the task is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delay {
-    /// Only when a person says so.
+    /// Only when a person decides so.
     Never,
     /// At once.
     None,
@@ -54,10 +54,9 @@ pub enum Delay {
     Elsewhere,
 }
 
-/// Who is notified.
+/// The people to notify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Nobody but who looks.
     Nobody,
     /// A person, when no try is left.
     AtTheEnd,
@@ -72,25 +71,22 @@ pub enum Audience {
 pub struct Pauses {
     /// After the first failure, doubled with each further one.
     pub first: Duration,
-    /// At most.
     pub longest: Duration,
 }
 
-/// What follows a failure.
+/// The consequences of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// The dispatch's outcome, unless its step names another.
     pub outcome: Outcome,
     pub counts: Counts,
-    /// When the task is tried again.
     pub delay: Delay,
-    /// Whether a stronger model may mend it.
+    /// Whether a stronger model may succeed.
     pub raises_model: bool,
-    /// Who is notified.
     pub audience: Audience,
     /// The pauses of the account, when the account fails.
     pub account: Option<Pauses>,
-    /// Whether it says something about the worker.
+    /// Whether the worker may be at fault.
     pub of_worker: bool,
 }
 
@@ -151,7 +147,7 @@ impl Policy {
         Self { delay, ..self }
     }
 
-    /// A failure of the account everywhere; the task waits as long. Seconds.
+    /// A failure of the account everywhere; the task waits for the account's pause. Seconds.
     const fn of_account(first: u64, longest: u64) -> Self {
         Self {
             account: Some(Pauses {
@@ -173,7 +169,7 @@ impl Policy {
 
 macro_rules! failures {
     ($($name:ident = $word:literal: $means:literal),* $(,)?) => {
-        /// Why something came to nothing.
+        /// Why a session, a verification or a landing failed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
         #[cfg_attr(feature = "postgres", derive(sqlx::Type), sqlx(type_name = "failure", rename_all = "snake_case"))]
         #[serde(rename_all = "snake_case")]
@@ -188,7 +184,7 @@ macro_rules! failures {
                 match self { $(Self::$name => $word),* }
             }
 
-            /// What happened, for people.
+            /// A description for people.
             pub fn means(self) -> &'static str {
                 match self { $(Self::$name => $means),* }
             }
@@ -200,12 +196,12 @@ failures! {
     Reported = "reported": "The agent reports that it failed.",
     Refused = "refused": "The agent refuses the task.",
     Blocked = "blocked": "The agent says that it is blocked.",
-    Unconcluded = "unconcluded": "The agent ended its turn without saying how it went.",
+    Unconcluded = "unconcluded": "The agent ended its turn without reporting a result.",
     Graph = "graph": "The graph that the agent sent can't be used.",
-    Bulk = "bulk": "The work adds large files, very many, or those of a build.",
-    TurnLimit = "turn_limit": "The agent ran into a limit of its turn: tokens or requests.",
-    EmptyTurn = "empty_turn": "The agent answered the same task with nothing again.",
-    FirstEmptyTurn = "first_empty_turn": "The agent answered with nothing, for the first time.",
+    Bulk = "bulk": "The work adds large files, very many files, or build output.",
+    TurnLimit = "turn_limit": "The agent reached a limit of its turn: tokens or requests.",
+    EmptyTurn = "empty_turn": "The agent gave an empty answer to the same task again.",
+    FirstEmptyTurn = "first_empty_turn": "The agent gave an empty answer for the first time.",
     TimeLimit = "time_limit": "The session took longer than its limit.",
     IdleLimit = "idle_limit": "The agent was silent for longer than the limit.",
     OutputLimit = "output_limit": "The agent sent more than the limit.",
@@ -214,21 +210,21 @@ failures! {
     DiskLimit = "disk_limit": "The session filled the worker's disk.",
     Budget = "budget": "The session's share of the run's cost or tokens is used up.",
     AgentCrash = "agent_crash": "The agent's process ended before its turn did.",
-    Protocol = "protocol": "The agent answered with an error, or with what is no protocol.",
+    Protocol = "protocol": "The agent answered with an error, or broke the protocol.",
     Workspace = "workspace": "The workspace could not be made.",
     NotPushed = "not_pushed": "The work could not be pushed.",
     Away = "away": "A server that the session needs could not be reached.",
     Lack = "lack": "The worker lacks a command that another worker may have.",
     AgentMissing = "agent_missing": "The agent's command does not exist or can't be executed.",
-    AgentExits = "agent_exits": "The agent begins no session.",
-    AgentLogin = "agent_login": "The agent wants a login.",
+    AgentExits = "agent_exits": "The agent does not start a session.",
+    AgentLogin = "agent_login": "The agent requires a login.",
     AgentVersion = "agent_version": "The agent speaks another protocol version.",
     AgentSilent = "agent_silent": "The agent doesn't answer.",
-    AgentUnknown = "agent_unknown": "The agent fails before its session in another way.",
+    AgentUnknown = "agent_unknown": "The agent failed before its session for another reason.",
     RateLimit = "rate_limit": "The provider limits the account's rate (429).",
     Quota = "quota": "The account's quota or credit is used up.",
     Overload = "overload": "The provider is overloaded (503, 529).",
-    Outage = "outage": "The agent answers several tasks in a row with nothing.",
+    Outage = "outage": "The agent gave empty answers to several tasks in a row.",
     Verification = "verification": "The verifier refused the work.",
     NoVerdict = "no_verdict": "The verifier gave no verdict.",
     NotVerified = "not_verified": "The verifier gave no verdict at its last try.",
@@ -237,7 +233,7 @@ failures! {
     GateOnBase = "gate_on_base": "The gate fails on the base commit.",
     Conflict = "conflict": "The work conflicts with what landed before.",
     ConflictMarkers = "conflict_markers": "Conflict markers are left in the work.",
-    Landing = "landing": "The work is pushed, but can't be brought onto the branch.",
+    Landing = "landing": "The work is pushed, but cannot land on the branch.",
     Unanswered = "unanswered": "The agent asked a person, and nobody answered in time.",
     Interrupted = "interrupted": "A person ended the session.",
     Drained = "drained": "The worker was drained.",
@@ -249,7 +245,7 @@ failures! {
 }
 
 impl Failure {
-    /// What follows: the table.
+    /// The consequences of this failure.
     pub fn policy(self) -> Policy {
         match self {
             Self::Reported | Self::Refused | Self::Graph | Self::ConflictMarkers => Policy::OF_WORK,
@@ -338,12 +334,12 @@ impl Failure {
         }
     }
 
-    /// Whether it says nothing about the task: it is no iteration, and leaves no failure report.
+    /// Whether it is nobody's fault: it counts as no iteration, and leaves no failure report.
     pub fn is_nobodys(self) -> bool {
         matches!(self.policy().outcome, Outcome::Unavailable | Outcome::Lost) || self == Self::FirstEmptyTurn
     }
 
-    /// Whether another dispatch may succeed, since only the place failed, not the work.
+    /// Whether another dispatch may succeed, since the environment failed and not the work.
     pub fn is_away(self) -> bool {
         matches!(self.policy().counts, Counts::Away | Counts::Lack)
     }
@@ -354,14 +350,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_json_and_the_database() {
+    fn failure_words_match_their_json_names() {
         for failure in Failure::ALL {
             assert_eq!(serde_json::to_value(failure).unwrap(), failure.as_str());
         }
     }
 
     #[test]
-    fn whatever_is_waited_for_counts_for_nothing() {
+    fn a_failure_of_an_agent_or_account_counts_for_nothing() {
         for failure in Failure::ALL {
             let policy = failure.policy();
             assert!(failure.means().ends_with('.'), "{failure:?}");

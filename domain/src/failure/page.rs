@@ -9,7 +9,7 @@ use crate::failure::{Audience, Counts, Delay, Failure, Policy};
 
 /// The table in Markdown.
 pub fn table() -> String {
-    let mut text = "| reason | what happened | counts as | tried again | stronger model | who is told |\n\
+    let mut text = "| reason | what happened | counts as | tried again | stronger model | who is notified |\n\
                     | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
     for failure in Failure::ALL {
@@ -51,7 +51,7 @@ fn again_in_words(policy: Policy) -> String {
     match policy.delay {
         Delay::Never => "no",
         Delay::None => "at once",
-        Delay::Growing => "after the back-off, doubled with each in a row",
+        Delay::Growing => "after the back-off, doubled with each failure in a row",
         Delay::Pause => "after the back-off, not doubled, once the agent can start",
         Delay::Elsewhere => "after 250 ms, doubled up to 1 min",
     }
@@ -66,8 +66,8 @@ fn in_words(pause: Duration) -> String {
     }
 }
 
-fn audience_in_words(told: Audience) -> &'static str {
-    match told {
+fn audience_in_words(audience: Audience) -> &'static str {
+    match audience {
         Audience::Nobody => "nobody",
         Audience::AtTheEnd => "a person, when no try is left",
         Audience::AtOnce => "a person, at once",
@@ -79,7 +79,7 @@ fn audience_in_words(told: Audience) -> &'static str {
 mod tests {
     use super::*;
 
-    /// `RALPH_UPDATE_SCHEMA=1` writes the page's table anew.
+    /// `RALPH_UPDATE_SCHEMA=1` rewrites the table in the page.
     #[test]
     fn the_page_is_made_from_the_table() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/failures.md");

@@ -1,4 +1,4 @@
-//! What follows an attempt that did not land: a retry, a person, or the end (SPEC 3.3, 6.7, 7.3, 7.4).
+//! The next step after an attempt that did not land: a retry, a person, or the end (SPEC 3.3, 6.7, 7.3, 7.4).
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use crate::states::TaskState;
 
 /// Longest back-off (SPEC 3.4).
 pub const MAX_BACKOFF: Duration = Duration::from_secs(10 * 60);
-/// Tries in a row without a server, or a part of the worker, before a person is asked.
+/// Tries in a row without a needed server or part of the worker, before a person is asked.
 pub const MAX_AWAY: i16 = 5;
-/// Tries in a row without a command that another worker of the pool may have, before a person is asked: an
-/// hour and a half.
+/// Tries in a row without a command that another worker of the pool may have, before a person is asked. With
+/// the pauses, they take an hour and a half.
 pub const MAX_LACKS: i16 = 100;
 /// Endings in a row without a sigil but with new changes that count as a failure (SPEC 3.3).
 pub const MAX_NO_SIGILS: i16 = 5;
-/// Losses alone on a worker before a person is asked.
+/// Deaths of a worker with only this task, before a person is asked.
 pub const MAX_LOST_ALONE: i16 = 3;
-/// Deaths of its worker, with other tasks each time, before a person is asked: a task that kills busy workers
-/// must not go on for ever.
+/// Deaths of the worker together with other tasks, before a person is asked: a task that kills busy workers
+/// must not continue forever.
 pub const MAX_LOST_WITH_OTHERS: i16 = 6;
 /// Conflicts in a row before a person is asked.
 pub const MAX_CONFLICTS: i16 = 3;
@@ -29,8 +29,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Pause after the second failed try, doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The pause of a branch operation after so many failed tries, since the branch moved meanwhile: that is
-/// nobody's failure.
+/// The pause of a branch operation after `tries` failed ones. They fail because the branch moved meanwhile,
+/// and count as nobody's failure.
 pub fn pause(tries: i32) -> Duration {
     match tries {
         ..=1 => Duration::ZERO,
@@ -45,8 +45,8 @@ pub fn without_tries(failure: Failure, reason: Option<&str>) -> String {
             format!("its worker died {MAX_LOST_ALONE} times while it ran, and nothing else was lost")
         }
         Failure::WorkersDied => format!(
-            "its worker died {MAX_LOST_WITH_OTHERS} times while it ran, with others that were lost too; look whether it is the \
-             one that kills workers, then retry it or let it fail"
+            "its worker died {MAX_LOST_WITH_OTHERS} times while it ran together with other tasks; find out whether this task \
+             kills workers, then retry it or let it fail"
         ),
         _ => reason.unwrap_or(failure.policy().outcome.as_str()).to_owned(),
     }
@@ -57,13 +57,13 @@ pub fn without_tries(failure: Failure, reason: Option<&str>) -> String {
 pub struct Trouble {
     /// Failures in a row.
     pub failures: i16,
-    /// Those of them that a stronger model may mend.
+    /// Failures among them that a stronger model may avoid.
     pub too_hard: i16,
     /// Endings without a sigil in a row.
     pub no_sigils: i16,
-    /// Tries in a row without a server or a part of the worker.
+    /// Tries in a row without a needed server or part of the worker.
     pub door_failures: i16,
-    /// Losses without another task.
+    /// Deaths of its worker without other tasks.
     pub lost_alone: i16,
     /// Deaths of its worker with other tasks.
     pub lost_with_others: i16,
@@ -71,7 +71,6 @@ pub struct Trouble {
     pub conflicts: i16,
 }
 
-/// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextStep {
     /// Another attempt after this back-off.
@@ -90,12 +89,12 @@ pub fn without_attempts(review: bool) -> TaskState {
     }
 }
 
-/// Facts beside the failure.
+/// Facts for the decision, besides the failure.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// Whether the session left new changes.
     pub with_changes: bool,
-    /// Failures that are tried again.
+    /// Number of failures that are retried.
     pub max_retries: i32,
     /// The run's pause after a first failure.
     pub base: Duration,
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_worker_lacks_is_waited_for_longer_than_any_pool_takes_to_ask_its_workers() {
+    fn a_missing_command_is_retried_for_about_90_minutes() {
         let (mut trouble, mut waited, mut tries) = (Trouble::default(), Duration::ZERO, 1);
         while let (NextStep::Again(pause), next) = after(Failure::Lack, false, trouble) {
             (trouble, waited, tries) = (next, waited + pause, tries + 1);

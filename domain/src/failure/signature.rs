@@ -1,4 +1,4 @@
-//! The invariant part of a failure, which tells a repeated failure from a new one.
+//! The invariant part of a failure, which distinguishes a repeated failure from a new one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,7 +10,8 @@ use regex::Regex;
 /// id contains hashes.
 static VARIES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     let forms = [
-        // Paths, and addresses: from their first sign to the next blank or quote. A line and column go with them.
+        // Paths, and addresses: from their first sign to the next blank or quote. A line and column go with
+        // them.
         (
             r#"(?:\b[A-Za-z]:)?[\w.~+@%-]*(?:/|\\\w)[^\s"'`,;)\]}>]*"#,
             "<path>",
@@ -25,26 +26,28 @@ static VARIES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         ),
         (r"\d+", "#"),
     ];
-    let read = |(pattern, stands): (&str, &'static str)| Regex::new(pattern).ok().map(|form| (form, stands));
+    let read = |(pattern, replacement): (&str, &'static str)| {
+        Regex::new(pattern).ok().map(|form| (form, replacement))
+    };
     forms.into_iter().filter_map(read).collect()
 });
 
-/// Hex digits from which on a word with a digit counts as a hash.
+/// Shortest hex word with a digit that counts as a hash.
 const HASH_DIGITS: usize = 7;
 
-/// The signature of a failure: the failed thing, and the telling lines without varying parts, each once and
-/// sorted, since parallel work ends in any order.
+/// The signature of a failure: the failed thing, and the lines of its text without varying parts. Each line
+/// counts once, in sorted order, since parallel work ends in any order.
 pub fn signature(what: &str, text: &str) -> String {
     let lines: BTreeSet<String> = text.lines().map(normal).filter(|line| !line.is_empty()).collect();
     let lines: Vec<String> = lines.into_iter().collect();
     ralph_shared::wire::sha256_hex(format!("{what}\n{}", lines.join("\n")).as_bytes())
 }
 
-/// A line without what varies.
+/// A line without its varying parts.
 fn normal(line: &str) -> String {
     let mut line = Cow::Borrowed(line);
-    for (form, stands) in VARIES.iter() {
-        let replaced = match stands.is_empty() {
+    for (form, replacement) in VARIES.iter() {
+        let replaced = match replacement.is_empty() {
             true => form.replace_all(&line, |found: &regex::Captures<'_>| {
                 let word = &found[0];
                 if word.len() >= HASH_DIGITS {
@@ -53,7 +56,7 @@ fn normal(line: &str) -> String {
                     word.to_owned()
                 }
             }),
-            false => form.replace_all(&line, *stands),
+            false => form.replace_all(&line, *replacement),
         };
         line = Cow::Owned(replaced.into_owned());
     }
@@ -65,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_failure_is_the_same_wherever_and_whenever_it_happens() {
+    fn a_signature_ignores_places_times_ids_and_the_order_of_lines() {
         let same = |one: &str, other: &str| {
             assert_eq!(normal(one), normal(other));
             assert_eq!(signature("gate", one), signature("gate", other));
@@ -91,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn another_failure_is_another_one() {
+    fn different_failures_have_different_signatures() {
         let differ = |one: &str, other: &str| {
             assert_ne!(signature("gate", one), signature("gate", other), "{one} {other}");
         };

@@ -1,7 +1,8 @@
-//! The meaning of an empty turn: one that ended in order without a word, a tool call, a change or usage.
+//! Judges empty turns: turns that ended normally without a word, a tool call, a change or usage.
 //!
-//! An agent whose provider is away may end every turn so within seconds. One task's empty turn may be its own
-//! fault; those of several tasks in a row, without an answer between, are the account's outage.
+//! An agent whose provider is down may end every turn like this within seconds. One task's empty turn may be
+//! its own fault. Empty turns of several tasks in a row, without an answer between them, are an outage of the
+//! account.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +17,10 @@ pub const OUTAGE_TASKS: usize = 3;
 pub struct Silence {
     /// Tasks with an empty turn since its last answer.
     pub tasks: BTreeSet<TaskId>,
-    /// Whether it is already unavailable: its last session failed.
+    /// Whether the account is already unavailable: its last session failed.
     pub closed: bool,
 }
 
-/// What an empty turn means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     /// The account has an outage; this says nothing about the task.
@@ -77,8 +77,8 @@ mod tests {
                 closed,
                 ..Silence::default()
             };
-            let told: Vec<Meaning> = met.iter().map(|task| silence.met(tasks[*task])).collect();
-            assert_eq!(told, expected, "{met:?}");
+            let meanings: Vec<Meaning> = met.iter().map(|task| silence.met(tasks[*task])).collect();
+            assert_eq!(meanings, expected, "{met:?}");
         };
         use Meaning::*;
         check(false, &[0, 0, 0], &[Forgiven, Counts, Counts]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_said_done_or_used_is_not_empty() {
+    fn a_turn_with_text_actions_or_usage_is_not_empty() {
         let empty = || {
             SessionReport::new(Ended::Turn {
                 stop_reason: "end_turn".to_owned(),

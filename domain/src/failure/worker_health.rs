@@ -1,4 +1,4 @@
-//! Whether everything fails on a worker: then the worker is at fault, and its tasks are wasted on it.
+//! Detects a worker on which everything fails: the worker is at fault then, and wastes its tasks.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,6 @@ pub const TASKS: usize = 3;
 #[derive(Debug, Clone)]
 pub struct EndedSession {
     pub task: TaskId,
-    /// The reason of its failure, if any.
     pub failure: Option<Failure>,
     /// Whether its agent called no tool.
     pub before_work: bool,
@@ -40,12 +39,12 @@ pub fn fails(newest_first: &[EndedSession]) -> Option<BTreeSet<TaskId>> {
     (tasks.len() >= TASKS).then_some(tasks)
 }
 
-/// Why it is drained, for people.
+/// Why the worker is drained, for people.
 pub fn why(tasks: &BTreeSet<TaskId>, last: &str) -> String {
     let names: Vec<String> = tasks.iter().map(TaskId::short).collect();
     format!(
-        "{} tasks in a row failed there before any work, or were done elsewhere afterwards: {}. The last failure: {last}. Mend \
-         that machine, then start the worker again",
+        "{} tasks in a row failed there before any work, or were done by another worker afterwards: {}. The last failure: {last}. \
+         Repair that machine, then start the worker again",
         tasks.len(),
         names.join(", ")
     )
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_on_which_everything_fails_is_told_from_tasks_that_fail() {
+    fn a_worker_at_fault_is_distinguished_from_failing_tasks() {
         let ids: Vec<TaskId> = (0..4).map(|_| TaskId::new()).collect();
         let one = |task: usize, failure, before_work, done_elsewhere| EndedSession {
             task: ids[task],

@@ -1,4 +1,4 @@
-//! Checks the whole graph: accepted as a [`Graph`], or refused with every reason.
+//! Checks the whole graph: returns a [`Graph`], or every reason against it.
 
 use super::cycle::Cycle;
 use super::fields::{self, moment};
@@ -14,7 +14,7 @@ use super::resolve::{References, resolve};
 /// Parses and checks a task graph: [`super::parse`] and [`validate`], with the problems of both.
 ///
 /// # Errors
-/// Everything that is wrong with it; the whole graph is then refused.
+/// All problems of the graph; any of them refuses the whole graph.
 pub fn load(source_name: &str, text: &str, limits: &Limits) -> Result<Graph, GraphErrors> {
     let mut problems = Problems::default();
     let graph = read(source_name, text, &mut problems).and_then(|file| check(file, limits, &mut problems));
@@ -24,7 +24,7 @@ pub fn load(source_name: &str, text: &str, limits: &Limits) -> Result<Graph, Gra
 /// Checks a parsed graph.
 ///
 /// # Errors
-/// Everything that is wrong with it; the whole graph is then refused.
+/// All problems of the graph; any of them refuses the whole graph.
 pub fn validate(file: GraphFile, limits: &Limits) -> Result<Graph, GraphErrors> {
     let mut problems = Problems::default();
     let source_name = file.source_name.clone();
@@ -40,7 +40,7 @@ fn finish(source_name: &str, graph: Option<Graph>, problems: Problems) -> Result
 }
 
 /// The graph, unless a problem prevents one. With a problem, the warnings are reported as well: a missing
-/// field may be there under a wrong name.
+/// field may exist under a wrong name.
 fn check(file: GraphFile, limits: &Limits, problems: &mut Problems) -> Option<Graph> {
     let ignored = file.warnings.clone();
     let graph = check_tasks(file, limits, problems);
@@ -103,7 +103,7 @@ fn refuse_cycle(cycle: &Cycle, tasks: &[TaskEntry], problems: &mut Problems) {
     });
 }
 
-/// The tasks in their `order`, counted.
+/// The tasks in their `order`, with counts of blockers and children.
 fn nodes(
     tasks: Vec<TaskEntry>,
     parents: &[Option<u32>],
@@ -134,7 +134,7 @@ fn nodes(
         nodes.push(Node {
             line: task.key.line,
             key: task.key.value,
-            title: trimmed(task.title),
+            title: task.title.trim().to_owned(),
             description: task.description.unwrap_or_default(),
             parent,
             after,
@@ -155,15 +155,6 @@ fn nodes(
     nodes
 }
 
-fn trimmed(text: String) -> String {
-    let trimmed = text.trim();
-    if trimmed.len() == text.len() {
-        text
-    } else {
-        trimmed.to_owned()
-    }
-}
-
 fn check_tree(nodes: &[Node], limits: &Limits, problems: &mut Problems) {
     let roots = nodes.iter().filter(|node| node.parent.is_none()).count();
     if roots > limits.children {
@@ -175,11 +166,11 @@ fn check_tree(nodes: &[Node], limits: &Limits, problems: &mut Problems) {
         });
     }
     for node in nodes {
-        // Only the first level that is too deep is reported; those below have the same cure.
+        // Only the first level that is too deep is reported: the same change fixes those below.
         if node.depth == limits.levels {
             problems.push(node.line, Some(&node.key), ProblemKind::Limit, || {
                 format!(
-                    "it is more than {} levels deep; hang it under a task further up",
+                    "it is more than {} levels deep; move it under a task further up",
                     limits.levels
                 )
             });

@@ -13,7 +13,8 @@ const SHOWN_STEPS: usize = 12;
 /// Tasks that wait for each other. Each step leads to the task of the next one, the last to the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cycle {
-    /// Never empty; the first step is a blocker's when one is, and of these the one with the lowest task.
+    /// Never empty. The first step is the blocker step with the lowest task; without a blocker, the step with
+    /// the lowest task.
     pub steps: Vec<Step>,
 }
 
@@ -22,25 +23,22 @@ pub struct Cycle {
 pub enum Step {
     /// The task starts after a blocker.
     Blocker {
-        /// Who waits.
         task: u32,
         blocker: u32,
     },
     /// The task starts when its parent may, as the blockers of ancestors hold it too.
     Parent {
-        /// Who waits.
         task: u32,
         parent: u32,
     },
     /// The task is done when its children are.
     Child {
-        /// Who waits.
         task: u32,
         child: u32,
     },
 }
 
-/// What a circle is made of.
+/// The links that form a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CycleKind {
     /// Parents only: a task is its own ancestor.
@@ -52,7 +50,7 @@ pub enum CycleKind {
 }
 
 impl Step {
-    /// Who waits.
+    /// The waiting task.
     pub fn task(self) -> u32 {
         match self {
             Self::Blocker { task, .. } | Self::Parent { task, .. } | Self::Child { task, .. } => task,
@@ -77,7 +75,6 @@ impl Step {
 }
 
 impl Cycle {
-    /// What it is made of.
     pub fn kind(&self) -> CycleKind {
         match self.steps.iter().filter(|step| step.is_blocker()).count() {
             0 => CycleKind::Parents,

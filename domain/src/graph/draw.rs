@@ -12,10 +12,10 @@ const MAX_DRAWN: usize = 100;
 /// Most blockers in the line of a task.
 const MAX_NAMED: usize = 4;
 
-/// The tree of tasks with what each waits for, in at most 100 lines and a few, without a line end after the last.
+/// The tree of tasks with their blockers, in little more than 100 lines, without a line end after the last.
 ///
-/// The number before a task is its wave: tasks of wave 1 can start at once, tasks of wave 2 when those of wave 1 that
-/// they wait for are done, and so on. A parent has no number, since it isn't worked on itself.
+/// The number before a task is its wave. Tasks of wave 1 can start at once, tasks of wave 2 once their
+/// blockers in wave 1 are done, and so on. A parent has no number, since no session works on it.
 pub fn draw(graph: &Graph) -> String {
     let nodes = &graph.nodes;
     let waves = Waves::of(graph);
@@ -39,7 +39,7 @@ pub fn draw(graph: &Graph) -> String {
         .filter(|(_, node)| node.parent.is_none())
         .map(|(root, _)| root)
         .collect();
-    // At each level from the roots down to the next task: the remaining siblings.
+    // The remaining siblings at each level, from the roots down to the next task.
     let mut path = vec![roots.iter()];
     let mut drawn = 0;
     while let Some(level) = path.last_mut() {

@@ -11,7 +11,6 @@ use super::read::Reader;
 use super::values::{Fault, Value};
 use crate::scheduling::concurrency::Concurrency;
 
-/// The fields of a task.
 pub const FIELDS: [&str; 14] = [
     "key",
     "title",
@@ -29,15 +28,15 @@ pub const FIELDS: [&str; 14] = [
     "not_before",
 ];
 
-/// Fields that decide whether or where a task is done: ignoring them would change the work.
+/// Fields that decide whether or where a task runs: ignoring them would change the work.
 const NOT_YET: [(&str, &str); 2] = [
     (
         "when",
-        "a task is done as soon as what it waits for is; say so with `after`, or leave it out and skip the task (`task skip`)",
+        "a task starts as soon as its blockers are done; name them with `after`, or leave it out and skip the task (`task skip`)",
     ),
     (
         "repo",
-        "all tasks of a feature have its repository; submit a feature for each repository, or leave it out",
+        "all tasks of a feature use its repository; submit one feature per repository, or leave it out",
     ),
 ];
 
@@ -93,7 +92,7 @@ impl<'t> Reader<'t, '_> {
         Ok(())
     }
 
-    /// Words of other systems for `after`: without them tasks would run in the wrong order.
+    /// Refuses another system's word for `after`: without it, tasks would run in the wrong order.
     fn refuse_field(&mut self, name: &Located<String>) {
         self.problems
             .push(name.line, None, ProblemKind::UnknownField, || {
@@ -132,8 +131,8 @@ impl<'t> Reader<'t, '_> {
         Ok(())
     }
 
-    /// Text, or a number read as text. A value of another shape is a problem, and a text that causes no
-    /// further problems replaces it.
+    /// Text, or a number read as text. A value of another shape is a problem; a placeholder replaces it,
+    /// which causes no further problems.
     fn text(&mut self, field: &str, value: Located<Value<'t>>) -> Option<String> {
         match value.value {
             Value::Scalar(scalar) if scalar.is_null() => None,

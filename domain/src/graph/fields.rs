@@ -13,7 +13,7 @@ use super::problem::{ProblemKind, Problems};
 use crate::scheduling::concurrency::Concurrency;
 use crate::scheduling::paths::{MAX_PATHS, Pattern};
 
-/// Adds problems of the fields of `task`, without its references.
+/// Adds the problems of the fields of `task`, except its references.
 pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
     let key = (!task.key.value.is_empty()).then_some(task.key.value.as_str());
     let mut refuse = |kind, what: &dyn Fn() -> String| problems.push(task.key.line, key, kind, what);
@@ -97,13 +97,13 @@ fn check_texts(task: &TaskEntry, refuse: &mut Refuse<'_>) {
     }
 }
 
-/// Of its pool, its agent and its model.
+/// Checks the names of the pool, the agent and the model.
 fn check_names(task: &TaskEntry, limits: &Limits, refuse: &mut Refuse<'_>) {
     if let Some(pool) = &task.pool {
         if !is_label(pool) {
             refuse(ProblemKind::Value, &|| {
                 format!(
-                    "{} is no name of a pool; it is 1 to 40 of a-z, 0-9 and -",
+                    "{} is not a valid pool name; use 1 to 40 of a-z, 0-9 and -",
                     quote(pool)
                 )
             });
@@ -158,16 +158,15 @@ pub fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && !is_longer(text, MAX_NAME_CHARS) && !text.chars().any(char::is_control)
 }
 
-/// Counts characters only when the bytes leave it open.
+/// Counts characters only if the number of bytes does not decide.
 fn is_longer(text: &str, max_chars: usize) -> bool {
     text.len() > max_chars && text.chars().nth(max_chars).is_some()
 }
 
 fn not_a_name(field: &str, value: &str) -> String {
     format!(
-        "{} is no name of {}; it is one line of at most {MAX_NAME_CHARS} characters",
-        quote(value),
-        an(field)
+        "{} is not a valid {field} name; use one line of at most {MAX_NAME_CHARS} characters",
+        quote(value)
     )
 }
 
@@ -188,11 +187,6 @@ fn unknown<'k>(field: &str, value: &str, known: impl Iterator<Item = &'k String>
         quote(value),
         shown.join(", ")
     )
-}
-
-fn an(field: &str) -> String {
-    let article = if field.starts_with('a') { "an" } else { "a" };
-    format!("{article} {field}")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The task-graph file as its author writes it, and the JSON Schema that is published of it (SPEC 2.6).
+//! The task-graph file as its author writes it, and its published JSON Schema (SPEC 2.6).
 
 use std::borrow::Cow;
 
@@ -13,15 +13,15 @@ use crate::scheduling::concurrency::Concurrency;
 #[serde(from = "Shape")]
 #[schemars(
     title = "Ralph task graph",
-    description = "The tasks of a feature, what they wait for and what they are parts of, as YAML or JSON."
+    description = "The tasks of a feature, with their blockers and parents, as YAML or JSON."
 )]
 pub struct GraphFile {
     /// The tasks, in the order of the file.
     pub tasks: Vec<TaskEntry>,
-    /// The file, or what else it came from; errors begin with it.
+    /// Name of the file or another source; errors begin with it.
     #[serde(skip)]
     pub source_name: String,
-    /// What was ignored while reading (the first 20).
+    /// Ignored fields (the first 20).
     #[serde(skip)]
     pub warnings: Vec<Problem>,
 }
@@ -56,20 +56,20 @@ pub struct TaskEntry {
     /// Name of the task within this file, for `after` and `parent`.
     #[schemars(length(max = 100), regex(pattern = r"^[\p{L}\p{N}_][\p{L}\p{N}._:/-]*$"))]
     pub key: Located<String>,
-    /// What is to be done, on one line.
+    /// The work to do, on one line.
     #[schemars(length(min = 1, max = 500))]
     pub title: String,
-    /// What the agent needs to know, in any length and form up to 200,000 characters.
+    /// Everything that the agent needs to know, in any form, up to 200,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200_000))]
     pub description: Option<String>,
     /// Keys of the tasks that must be done before this one (and its children) may start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Located<String>>,
-    /// Key of the task that this one is a part of. A task with children is not worked on itself: it is done when they are.
+    /// Key of the parent task. No session works on a task with children: it is done when they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Located<String>>,
-    /// Lower goes first among the tasks that are ready; 0 when it isn't given.
+    /// Among ready tasks, the one with the lower number goes first; 0 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// Pool of workers that may take the task.
@@ -84,27 +84,28 @@ pub struct TaskEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100))]
     pub model: Option<String>,
-    /// How often the task is tried again after a failure.
+    /// Number of retries after failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 100))]
     pub max_retries: Option<u32>,
     /// Whether another session judges the result before it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
-    /// What the task changes: paths from the repository's top such as `src/api/**`, with `*`, `?` and `**`. A feature that
-    /// is to avoid conflicts doesn't run tasks at once whose paths overlap.
+    /// Paths that the task changes, from the repository's top, such as `src/api/**`, with `*`, `?` and `**`.
+    /// A feature that avoids conflicts doesn't run tasks with overlapping paths at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 500)))]
     pub paths: Vec<String>,
-    /// A key that its sessions share with others, and how many of them may be live at once over the whole installation.
+    /// A key that the task's sessions share with others, and the maximum number of live sessions with it in
+    /// the whole installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<Concurrency>,
-    /// It isn't begun before this time: RFC 3339, as 2026-12-01T08:00:00+01:00.
+    /// The task doesn't start before this time: RFC 3339, as 2026-12-01T08:00:00+01:00.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
 }
 
-/// A value and the line that it stands on. In JSON and in the schema it is the value alone.
+/// A value and its line. JSON and the schema contain the value alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Located<T> {
     pub value: T,
@@ -161,23 +162,24 @@ mod tests {
     use crate::graph::{Limits, load};
 
     #[test]
-    fn the_page_on_task_files_has_every_field_and_an_example_that_is_accepted() {
+    fn the_page_on_task_files_lists_every_field_and_a_valid_example() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/task-files.md");
         let page = std::fs::read_to_string(path).unwrap();
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
-        let told: BTreeSet<&str> = rows.filter_map(|row| row.split('`').next()).collect();
-        assert_eq!(told, BTreeSet::from(FIELDS));
+        let fields: BTreeSet<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert_eq!(fields, BTreeSet::from(FIELDS));
         let (_, example) = page.split_once("```yaml\n").unwrap();
         let (example, _) = example.split_once("```").unwrap();
         let graph = load("task-files.md", example, &Limits::file()).unwrap();
         assert_eq!((graph.nodes.len(), graph.warnings.len()), (2, 0));
     }
 
-    /// `RALPH_UPDATE_SCHEMA=1 cargo nextest run -p ralph-domain published_schema` writes the file anew.
+    /// `RALPH_UPDATE_SCHEMA=1 cargo nextest run -p ralph-domain published_schema` rewrites the file.
     #[test]
     fn published_schema_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/task-graph.schema.json");
-        // Compared as values: the order of fields depends on a feature of serde_json that any crate of the build may set.
+        // Compared as values: the order of fields depends on a feature of serde_json that any crate of the
+        // build may set.
         let current = serde_json::to_value(schema()).unwrap();
         if std::env::var_os("RALPH_UPDATE_SCHEMA").is_some() {
             std::fs::write(path, format!("{current:#}\n")).unwrap();

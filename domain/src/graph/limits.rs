@@ -2,28 +2,27 @@
 
 use std::collections::BTreeSet;
 
-/// Longest text that is read, in bytes: 100,000 tasks with 2 KiB of words each, and some room.
+/// Longest text that is read, in bytes: 100,000 tasks with 2 KiB of words each, and a reserve.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024 * 1024;
-/// Most tasks that are read from one text, whatever the [`Limits`].
+/// Most tasks that are read from one text, with any [`Limits`].
 pub const MAX_TASKS: usize = 1_000_000;
-/// Most entries of `after` lists that are read from one text, whatever the [`Limits`]: five a task at the most tasks.
+/// Most entries of `after` lists that are read from one text, with any [`Limits`]: five a task at the
+/// most tasks.
 pub const MAX_EDGES: usize = 5 * MAX_TASKS;
-/// Most entries of `paths` lists that are read from one text, whatever the [`Limits`]: five a task at the most tasks.
+/// Most entries of `paths` lists that are read from one text, with any [`Limits`]: five a task at the
+/// most tasks.
 pub const MAX_ALL_PATHS: usize = 5 * MAX_TASKS;
-/// Longest key, in characters.
 pub const MAX_KEY_CHARS: usize = 100;
-/// Longest title, in characters.
 pub const MAX_TITLE_CHARS: usize = 500;
-/// Longest description, in characters.
 pub const MAX_DESCRIPTION_CHARS: usize = 200_000;
 /// Longest name of an agent or a model, in characters.
 pub const MAX_NAME_CHARS: usize = 100;
 /// Most retries that a task may ask for.
 pub const MAX_RETRIES: u32 = 100;
-/// Problems (and, apart from them, warnings) that are kept with their words; further ones are counted.
+/// Problems (and, separately, warnings) that are kept with their words; further ones are only counted.
 pub const MAX_PROBLEMS: usize = 20;
 
-/// What a graph may be, depending on who wrote it.
+/// Bounds of a graph, which depend on its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     pub tasks: usize,
@@ -40,7 +39,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For a file that a person submits: ten times the supported 100,000 tasks, as wide as they like (SPEC 2.6).
+    /// For a file that a person submits: ten times the supported 100,000 tasks, of any width (SPEC 2.6).
     pub fn file() -> Self {
         Self {
             tasks: MAX_TASKS,

@@ -5,11 +5,11 @@ use time::OffsetDateTime;
 use super::problem::Problem;
 use crate::scheduling::concurrency::Concurrency;
 
-/// A task graph that keeps every rule of SPEC 2.5 and 2.6.
+/// A task graph that follows every rule of SPEC 2.5 and 2.6.
 ///
-/// Nodes stand root first: the parent and the blockers of a node have smaller indexes than the node, so that one pass
-/// can insert them, and one pass can compute whatever flows from blockers to dependents. Where the graph leaves the
-/// order open it is the file's.
+/// The nodes are sorted: the parent and the blockers of a node have smaller indexes than the node. So one
+/// pass can insert them, and one pass can compute values that depend on blockers. Otherwise, the nodes have
+/// the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
     /// The tasks; never empty.
@@ -18,12 +18,12 @@ pub struct Graph {
     pub edges: usize,
     /// Ignored fields (the first 20), for the author.
     pub warnings: Vec<Problem>,
-    /// The file, or another source of the graph.
+    /// Name of the file, or of another source.
     pub source_name: String,
 }
 
 impl Graph {
-    /// The keys that its tasks name.
+    /// The concurrency keys of its tasks.
     pub fn keys(&self) -> impl Iterator<Item = &Concurrency> {
         self.nodes.iter().filter_map(|node| node.concurrency.as_ref())
     }
@@ -60,13 +60,12 @@ pub struct Node {
     pub verify: Option<bool>,
     /// Declared paths, each a [`Pattern`](crate::scheduling::paths::Pattern).
     pub paths: Vec<String>,
-    /// The key that its sessions share with others.
+    /// The concurrency key that its sessions share with others.
     pub concurrency: Option<Concurrency>,
-    /// It isn't begun before.
+    /// The task does not start before this time.
     pub not_before: Option<OffsetDateTime>,
-    /// Blockers at the start: its own, and one more when its parent is held, since a closed parent holds its
-    /// children as one blocker, level by level. Zero means that it may start.
+    /// Open blockers at the start: its own, and one more when its parent is blocked, since a blocked parent
+    /// blocks its children as one blocker, level by level. With zero, the task may start.
     pub open_blockers: u32,
-    /// Number of its children.
     pub open_children: u32,
 }

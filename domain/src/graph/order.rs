@@ -1,6 +1,6 @@
 //! An order in which every task can be done, or the cycles that forbid one (SPEC 2.5).
 //!
-//! Blockers and parents hold together: a task starts after its own blockers and those of its ancestors, and a
+//! Blockers and parents work together: a task starts after its own blockers and those of its ancestors, and a
 //! parent is done when its children are (SPEC 2.3, 2.4). So each task is two events, its start and its end:
 //!
 //! ```text
@@ -19,13 +19,13 @@ use super::rows::Rows;
 
 pub use super::cycle::{Cycle, CycleKind, Step};
 
-/// All tasks, each after its parent, its blockers and theirs, and apart from that by index.
+/// All tasks, each after its parent, its blockers and theirs, and otherwise by index.
 ///
-/// `parents[t]` and `after[t]` are the parent and the blockers of task `t` as indexes into the same slices, which have
-/// one length.
+/// `parents[t]` and `after[t]` are the parent and the blockers of task `t`, as indexes into the same slices.
+/// Both slices have the same length.
 ///
 /// # Errors
-/// Circles without a task in common, at most 20 of them: each as short as there is one through its first task.
+/// Cycles without a common task, at most 20. Each is a shortest cycle through its first task.
 pub fn order(parents: &[Option<u32>], after: &[Vec<u32>]) -> Result<Vec<u32>, Vec<Cycle>> {
     let links = Relations { parents, after };
     let mut waits = Waits::new(links);
@@ -94,7 +94,7 @@ impl Relations<'_> {
     }
 }
 
-/// Which events wait, and for how many others.
+/// The waiting events, with the number of events that each waits for.
 pub(super) struct Waits {
     needed_by: Rows,
     open_needs: Vec<u32>,
@@ -123,8 +123,8 @@ impl Waits {
         self.happened[event as usize]
     }
 
-    /// Lets `event` happen, with or without open needs, and every end that nothing holds any longer; reports
-    /// the tasks that may start now.
+    /// Lets `event` happen, even with open needs, and then every end without open needs; reports the tasks
+    /// that may start now.
     pub fn happen(&mut self, event: Event, mut freed: impl FnMut(u32)) {
         let mut happening = vec![event];
         while let Some(event) = happening.pop() {

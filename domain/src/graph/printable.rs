@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_terminal_s_language_survives() {
+    fn clipped_text_contains_no_control_characters() {
         assert_eq!(
             clip("a\u{1b}[2Jb\nc\u{202e}d", 60),
             "a\\u{1b}[2Jb\\u{a}c\\u{202e}d"

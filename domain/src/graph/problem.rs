@@ -8,9 +8,9 @@ use super::printable::quote;
 /// The rule that a graph breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// The text is neither YAML nor JSON, or uses a part of YAML that a task graph has no use for.
+    /// The text is neither YAML nor JSON, or uses an unsupported part of YAML.
     Syntax,
-    /// No task in it.
+    /// The graph has no task.
     Empty,
     /// A value has another shape or type than its field.
     Shape,
@@ -30,14 +30,13 @@ pub enum ProblemKind {
     Limit,
 }
 
-/// One problem, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Line in the text, from 1; 0 when the graph did not come from a text or the problem is the whole graph's.
+    /// Line in the text, from 1; 0 if the graph did not come from a text or the problem concerns the whole
+    /// graph.
     pub line: u32,
     /// Key of the task, when it is one task's problem and the key is known.
     pub key: Option<String>,
-    /// The rule.
     pub kind: ProblemKind,
     /// The problem and its remedy, for people. A cycle has several lines.
     pub what: String,
@@ -77,7 +76,6 @@ impl Problems {
         }
     }
 
-    /// Adds problems.
     pub fn extend(&mut self, others: Vec<Problem>) {
         for other in others {
             self.total += 1;
@@ -96,14 +94,14 @@ impl Problems {
         self.kept.len()
     }
 
-    /// Sets the task's key in the kept problems from the `first` on: the key may come later in the file.
+    /// Sets the task's key in the kept problems from index `first` on: the key may come later in the file.
     pub fn name_from(&mut self, first: usize, key: &str) {
         for problem in &mut self.kept[first..] {
             problem.key.get_or_insert_with(|| key.to_owned());
         }
     }
 
-    /// The kept ones in the order of their lines.
+    /// The kept problems in the order of their lines.
     pub fn into_kept(mut self) -> Vec<Problem> {
         self.kept.sort_by_key(|problem| problem.line);
         self.kept
@@ -120,14 +118,14 @@ impl Problems {
     }
 }
 
-/// Why a graph is refused: all problems of one reading, bounded.
+/// The problems that refuse a graph; their number is bounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphErrors {
-    /// The file, or what else the text came from.
+    /// Name of the file, or of another source.
     pub source_name: String,
     /// The first 20 found, by line.
     pub problems: Vec<Problem>,
-    /// How many were found; at least as many as `problems`.
+    /// Total number of problems, including those without words.
     pub total: usize,
 }
 

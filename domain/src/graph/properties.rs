@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::order::{Step, order};
 use super::{Graph, GraphFile, Limits, Located, ProblemKind, TaskEntry, draw, load, validate};
 
-/// Does tasks by the rules of SPEC 2.3 and 2.4 until nothing moves; returns whether all were done.
+/// Runs tasks by the rules of SPEC 2.3 and 2.4 until nothing changes; returns whether all were done.
 fn can_be_done(parents: &[Option<u32>], after: &[Vec<u32>]) -> bool {
     let tasks = parents.len();
     let is_parent: Vec<bool> = (0..tasks).map(|t| parents.contains(&Some(t as u32))).collect();
@@ -156,7 +156,7 @@ proptest! {
                 let all = concerned.len();
                 concerned.sort_unstable();
                 concerned.dedup();
-                prop_assert_eq!(all, concerned.len(), "a task is in two circles");
+                prop_assert_eq!(all, concerned.len(), "a task is in two cycles");
             }
         }
     }
@@ -200,7 +200,7 @@ fn large() -> String {
 }
 
 #[test]
-fn a_hundred_thousand_tasks_are_an_ordinary_file() {
+fn a_file_of_100_000_tasks_is_accepted() {
     let graph = load("large", &large(), &Limits::file()).unwrap();
     assert_eq!((graph.nodes.len(), graph.edges), (100_000, 291_000));
     assert_eq!(
@@ -221,7 +221,7 @@ fn a_hundred_thousand_tasks_are_an_ordinary_file() {
 }
 
 #[test]
-fn a_chain_of_a_hundred_thousand_needs_no_stack() {
+fn a_chain_of_100_000_tasks_does_not_overflow_the_stack() {
     let parents = vec![None; 100_000];
     let mut after: Vec<Vec<u32>> = (0..100_000)
         .map(|task: u32| task.checked_sub(1).into_iter().collect())
@@ -239,14 +239,14 @@ fn a_chain_of_a_hundred_thousand_needs_no_stack() {
 }
 
 #[test]
-fn many_circles_are_found_without_going_through_the_graph_for_each() {
+fn at_most_20_of_many_cycles_are_reported() {
     let parents = vec![None; 100_000];
     let after: Vec<Vec<u32>> = (0..100_000).map(|task: u32| vec![task ^ 1]).collect();
     assert_eq!(order(&parents, &after).unwrap_err().len(), 20);
 }
 
 #[test]
-fn json_and_yaml_say_the_same() {
+fn json_and_yaml_give_the_same_graph() {
     let json = r#"[
 	{"key": "a", "title": "Sch\u00f6n \ud83d\ude00", "description": "one\n\ttwo", "max_retries": 3, "verify": false},
 	{"key": "b", "title": "B", "after": ["a"], "priority": -5, "pool": "gpu", "agent": "x", "model": "opus"},
@@ -295,7 +295,7 @@ fn numbers_may_be_keys() {
 }
 
 #[test]
-fn a_drawing_shows_tree_waves_and_wishes() {
+fn a_drawing_shows_tree_waves_and_requests() {
     let text = "
 - {key: release, title: Release it, after: [web, api]}
 - {key: api, title: The API, priority: -1}

@@ -1,7 +1,8 @@
 //! Text → [`GraphFile`].
 //!
-//! YAML is read by granit-parser, event by event: the lines of all values are known, every problem of the file can be
-//! told at once, and of a large file only the entries themselves are held. JSON is YAML, and read by the same code.
+//! granit-parser reads YAML event by event. So the lines of all values are known, all problems of the file
+//! can be reported at once, and of a large file only the entries stay in memory. JSON is YAML, so the same
+//! code reads it.
 
 use granit_parser::Event;
 
@@ -19,7 +20,7 @@ use super::values::{Fault, Value, Values};
 /// like to write it, is ignored. [`super::validate`] judges the values of the fields.
 ///
 /// # Errors
-/// Every place where the text is not a list of tasks with fields of the right types, each with its line.
+/// All places where the text is not a list of tasks with fields of the right types, each with its line.
 pub fn parse(source_name: &str, text: &str) -> Result<GraphFile, GraphErrors> {
     let mut problems = Problems::default();
     match read(source_name, text, &mut problems) {
@@ -33,7 +34,7 @@ pub fn read(source_name: &str, text: &str, problems: &mut Problems) -> Option<Gr
     if text.len() > MAX_TEXT_BYTES {
         problems.push(0, None, ProblemKind::Limit, || {
             format!(
-                "{} bytes are more than the {MAX_TEXT_BYTES} that are read; split the graph",
+                "it has {} bytes, and {MAX_TEXT_BYTES} are allowed; split the graph",
                 text.len()
             )
         });
@@ -62,7 +63,7 @@ pub fn read(source_name: &str, text: &str, problems: &mut Problems) -> Option<Gr
     }
 }
 
-/// The text between a first and a last line of backticks, and how many lines stand above it.
+/// The text between a first and a last line of backticks, and the number of lines above it.
 fn without_fence(text: &str) -> (&str, u32) {
     let body = text.trim();
     let fenced = body
@@ -94,7 +95,7 @@ pub struct Reader<'t, 'p> {
 }
 
 impl<'t> Reader<'t, '_> {
-    /// Returns whether it found the list of tasks and read it to its end.
+    /// Returns whether the text has a list of tasks that was read to its end.
     fn file(&mut self) -> Result<bool, Fault> {
         let root = loop {
             let event = self.values.next()?;

@@ -1,4 +1,4 @@
-//! What authors of graphs are told.
+//! Error messages for authors of graphs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn kinds(text: &str) -> Vec<ProblemKind> {
 }
 
 #[test]
-fn all_problems_of_a_file_are_told_at_once() {
+fn all_problems_of_a_file_are_reported_at_once() {
     let text = r#"
 tasks:
   - key: schema
@@ -48,23 +48,23 @@ tasks:
     the task graph has 14 problems:
       plan.yaml:5: task `schema`: `priority` must be a whole number from -2147483648 to 2147483647, not `high`
       plan.yaml:6: task `api`: it has no `title`; say in one line what is to be done
-      plan.yaml:8: task `api`: `after` names `shema`, which is the key of no task; did you mean `schema`?
+      plan.yaml:8: task `api`: `after` names the unknown key `shema`; did you mean `schema`?
       plan.yaml:8: task `api`: it waits for itself; remove its key from `after`
-      plan.yaml:9: task `api`: `parent` names `nobody-knows`, which is the key of no task; add that task or remove the name
-      plan.yaml:10: task `schema`: `GPU pool` is no name of a pool; it is 1 to 40 of a-z, 0-9 and -
+      plan.yaml:9: task `api`: `parent` names the unknown key `nobody-knows`; add that task or remove the name
+      plan.yaml:10: task `schema`: `GPU pool` is not a valid pool name; use 1 to 40 of a-z, 0-9 and -
       plan.yaml:10: task `schema`: the task on line 3 has the same key; rename one of them
       plan.yaml:13: task `schema`: `max_retries` must be a whole number from 0 to 100, not `101`
       plan.yaml:14: a task has no `key`; give it a short name of its own
       plan.yaml:15: `verify` must be true or false, not `yes`
       plan.yaml:16: task `two words`: a key is at most 100 letters, digits and . _ - / : and begins with a letter, a digit or _; rename it
-      plan.yaml:16: task `two words`: an empty text is no name of an agent; it is one line of at most 100 characters
+      plan.yaml:16: task `two words`: an empty text is not a valid agent name; use one line of at most 100 characters
       plan.yaml:17: task `two words`: `title` must be text, not a list
       plan.yaml:19: a task must be a mapping with `key` and `title`, not `just words`
     ");
 }
 
 #[test]
-fn a_circle_is_told_with_keys_and_titles() {
+fn a_cycle_is_described_with_keys_and_titles() {
     let text = r"
 - {key: deploy, title: Deploy it, after: [test]}
 - {key: test, title: Test it, after: [build]}
@@ -83,7 +83,7 @@ fn a_circle_is_told_with_keys_and_titles() {
 }
 
 #[test]
-fn a_circle_may_go_through_parents() {
+fn a_cycle_may_include_parents() {
     let text = r"
 - {key: backend, title: The backend, after: [frontend]}
 - {key: api, title: The API, parent: backend}
@@ -102,7 +102,7 @@ fn a_circle_may_go_through_parents() {
 }
 
 #[test]
-fn kin_cannot_wait_for_each_other() {
+fn a_task_cannot_wait_for_its_ancestor_or_descendant() {
     let text = r"
 - {key: feature, title: The whole}
 - {key: part, title: A part, parent: feature}
@@ -134,7 +134,7 @@ fn kin_cannot_wait_for_each_other() {
 }
 
 #[test]
-fn a_long_circle_is_cut() {
+fn a_long_cycle_is_shortened() {
     let mut text = String::new();
     for n in 0..50_000 {
         let _ = writeln!(
@@ -164,8 +164,8 @@ fn a_long_circle_is_cut() {
 }
 
 #[test]
-fn what_is_no_list_of_tasks_is_refused() {
-    let told: Vec<String> = [
+fn a_text_without_a_list_of_tasks_is_refused() {
+    let reports: Vec<String> = [
         "",
         "# only a comment",
         "---\n",
@@ -197,7 +197,7 @@ fn what_is_no_list_of_tasks_is_refused() {
         Ok(_) => format!("{text:?}\n  accepted"),
     })
     .collect();
-    assert_snapshot!(told.join("\n"), @r##"
+    assert_snapshot!(reports.join("\n"), @r##"
     ""
       f: it is empty; write a list of tasks, each with `key` and `title`, or `tasks:` and that list
     "# only a comment"
@@ -234,8 +234,8 @@ fn what_is_no_list_of_tasks_is_refused() {
 }
 
 #[test]
-fn syntax_errors_name_the_line_and_a_cure() {
-    let told: Vec<String> = [
+fn syntax_errors_name_the_line_and_a_remedy() {
+    let errors: Vec<String> = [
         "- key: a\n  title: Fix: the bug",
         "- key: a\n  title: `code`",
         "- key: a\n\ttitle: A",
@@ -250,7 +250,7 @@ fn syntax_errors_name_the_line_and_a_cure() {
     .iter()
     .map(|text| errors(text).problems[0].describe("f"))
     .collect();
-    assert_snapshot!(told.join("\n"), @r#"
+    assert_snapshot!(errors.join("\n"), @r#"
     f:2: neither YAML nor JSON: mapping values are not allowed in this context; put a text that holds `: ` in quotes
     f:2: neither YAML nor JSON: unexpected character: ``'; put a text that begins with it in quotes
     f:1: neither YAML nor JSON: while scanning a plain scalar, found a tab; indent with spaces
@@ -276,12 +276,12 @@ tasks:
 "#;
     let graph = load("plan.yaml", text, &Limits::file()).unwrap();
     assert_eq!(graph.nodes[0].pool.as_deref(), Some("gpu"));
-    let told: Vec<_> = graph
+    let warnings: Vec<_> = graph
         .warnings
         .iter()
         .map(|warning| warning.describe("plan.yaml"))
         .collect();
-    assert_snapshot!(told.join("\n"), @r#"
+    assert_snapshot!(warnings.join("\n"), @r#"
     plan.yaml:4: unknown field `version` is ignored (`2`)
     plan.yaml:6: task `a`: unknown field `prioriti` is ignored (`3`); did you mean `priority`?
     plan.yaml:7: task `b`: unknown field `estimate` is ignored (a mapping)
@@ -289,19 +289,19 @@ tasks:
 }
 
 #[test]
-fn a_field_that_decides_whether_or_where_a_task_is_done_is_refused() {
+fn a_field_that_decides_whether_or_where_a_task_runs_is_refused() {
     for field in ["when: a.done", "repo: git@host:other.git"] {
         let text = format!("- {{key: a, title: A, {field}}}");
-        let told = load("plan.yaml", &text, &Limits::file()).unwrap_err().to_string();
+        let error = load("plan.yaml", &text, &Limits::file()).unwrap_err().to_string();
         assert!(
-            told.contains("is not possible yet") && told.contains("leave it out"),
-            "{told}"
+            error.contains("is not possible yet") && error.contains("leave it out"),
+            "{error}"
         );
     }
 }
 
 #[test]
-fn what_was_ignored_is_told_with_what_is_wrong() {
+fn ignored_fields_are_reported_with_the_problems() {
     assert_snapshot!(errors("- {key: a, titel: One}\n- {key: b, title: B, color: red}"), @r"
     the task graph has 3 problems:
       plan.yaml:1: task `a`: it has no `title`; say in one line what is to be done
@@ -427,12 +427,12 @@ fn a_graph_of_an_agent_is_small() {
       the agent's graph:1: task `top`: it has 52 children, and 50 are allowed; group them
       the agent's graph:2: task `two`: there is no pool `cpu`; did you mean `gpu`?
       the agent's graph:3: task `three`: there is no agent `claude`; remove the field to take the default
-      the agent's graph:4: task `four`: it is more than 3 levels deep; hang it under a task further up
+      the agent's graph:4: task `four`: it is more than 3 levels deep; move it under a task further up
     "#);
 }
 
 #[test]
-fn what_an_author_wrote_cannot_move_the_terminal() {
+fn errors_contain_no_control_characters_of_the_author() {
     let text = "- {key: \"\\e[2Jx\", title: \"\\u202eevil\", after: [\"\\e]0;x\\a\"]}";
     assert!(!errors(text).to_string().contains(['\u{1b}', '\u{7}', '\u{202e}']));
 }

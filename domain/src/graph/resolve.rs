@@ -13,11 +13,11 @@ pub struct References {
     pub parents: Vec<Option<u32>>,
     /// Each blocker once.
     pub after: Vec<Vec<u32>>,
-    /// How many blockers there are in all.
+    /// Total number of blockers.
     pub edges: usize,
 }
 
-/// Resolves every `after` and `parent`. An unknown key, or the task itself, is a problem and left out.
+/// Resolves every `after` and `parent`. An unknown key, or the task's own key, is a problem and is left out.
 pub fn resolve(tasks: &[TaskEntry], problems: &mut Problems) -> References {
     let index_of = index(tasks, problems);
     let mut references = References {
@@ -25,7 +25,7 @@ pub fn resolve(tasks: &[TaskEntry], problems: &mut Problems) -> References {
         after: Vec::new(),
         edges: 0,
     };
-    // The last task that named each one, so that a repeated blocker counts once.
+    // The last task that named each blocker, so that a repeated one counts once.
     let mut named_by = vec![u32::MAX; tasks.len()];
     for (index, task) in (0..).zip(tasks) {
         let mut find = |field: &str, name: &Located<String>, to_itself: &str| match index_of.get(&*name.value)
@@ -48,7 +48,7 @@ pub fn resolve(tasks: &[TaskEntry], problems: &mut Problems) -> References {
                         near = "; add that task or remove the name".to_owned();
                     }
                     format!(
-                        "`{field}` names {}, which is the key of no task{near}",
+                        "`{field}` names the unknown key {}{near}",
                         quote(&name.value)
                     )
                 });

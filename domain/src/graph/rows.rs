@@ -26,7 +26,6 @@ impl Rows {
         Self { ends, items }
     }
 
-    /// The children of each task.
     pub fn children(parents: &[Option<u32>]) -> Self {
         Self::new(parents.len(), |pair| {
             for (child, parent) in (0..).zip(parents) {

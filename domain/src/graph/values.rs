@@ -1,4 +1,4 @@
-//! The parser's events as the few shapes of a task graph.
+//! Turns the parser's events into the few shapes of a task graph.
 //!
 //! A field is a scalar, or a flat list or mapping of scalars; deeper nesting is skipped, and only its name is
 //! kept. So nothing here recurses, an alias copies at most one flat list, and the total of all copies is
@@ -16,7 +16,7 @@ use super::problem::ProblemKind;
 /// Collections within collections; a graph needs a list, its tasks and their lists.
 const MAX_NESTING: usize = 16;
 
-/// Why reading can't go on.
+/// A problem that ends the reading.
 #[derive(Debug)]
 pub struct Fault {
     pub line: u32,
@@ -38,13 +38,13 @@ impl Scalar<'_> {
     }
 }
 
-/// What stands behind a field's name.
+/// The value of a field.
 #[derive(Debug, Clone)]
 pub enum Value<'t> {
     Scalar(Scalar<'t>),
     List(Vec<Located<Scalar<'t>>>),
     Map(Vec<(Scalar<'t>, Scalar<'t>)>),
-    /// Anything else, by what it is called in an error.
+    /// Any other value; the text names it in an error.
     Other(&'static str),
 }
 
@@ -52,7 +52,7 @@ pub enum Value<'t> {
 pub struct Values<'t> {
     events: Parser<'t, StrInput<'t>>,
     anchors: HashMap<usize, Value<'t>>,
-    /// Copied for aliases so far.
+    /// Bytes copied for aliases so far.
     alias_bytes: usize,
     /// Lines of the author's text above the parser's first one.
     lines_above: u32,
@@ -88,7 +88,7 @@ impl<'t> Values<'t> {
         }
     }
 
-    /// The whole value that comes next.
+    /// The next whole value.
     pub fn value(&mut self) -> Result<Located<Value<'t>>, Fault> {
         let event = self.next()?;
         self.value_from(event)

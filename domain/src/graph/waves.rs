@@ -1,18 +1,19 @@
-//! Which tasks of a graph can run in parallel, for `--dry-run`.
+//! Computes which tasks of a graph can run in parallel, for `--dry-run`.
 
 use super::node::Graph;
 
-/// When each task can run, if every task takes the same time.
+/// The wave in which each task can run, if every task takes the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waves {
-    /// From 1; of a parent the last of its children's.
+    /// The wave of each task, from 1; for a parent, the last wave of its children.
     pub of_task: Vec<u32>,
-    /// How many tasks each wave has, from wave 1 on.
+    /// Number of tasks in each wave, from wave 1 on.
     pub widths: Vec<usize>,
 }
 
 impl Waves {
-    /// Counts them in one pass, since blockers, parents and descendants of blockers come before a node.
+    /// Computes the waves in one pass, since blockers, parents and descendants of blockers come before a
+    /// node.
     pub fn of(graph: &Graph) -> Self {
         let nodes = &graph.nodes;
         let mut waves = Self {
@@ -44,7 +45,7 @@ impl Waves {
         self.widths.first().copied().unwrap_or(0)
     }
 
-    /// Most tasks that can run in parallel.
+    /// Maximum number of tasks that can run in parallel.
     pub fn widest(&self) -> usize {
         self.widths.iter().copied().max().unwrap_or(0)
     }

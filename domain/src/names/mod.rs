@@ -1,4 +1,4 @@
-//! Names of features and branches: safe in a ref, unique in a repository (SPEC 1). Also makes names from
+//! Names of features and branches: safe in a ref, unique in a repository (SPEC 1). Also derives names from
 //! titles, for tasks too.
 
 pub mod repository;
@@ -12,7 +12,7 @@ const MAX_NAME: usize = 63;
 /// Longest part of a name that comes from a task's title.
 const MAX_FROM_TITLE: usize = 40;
 
-/// A name that can't be one.
+/// An invalid name of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` can't be a feature's name: {rule}")]
 pub struct BadName {
@@ -25,36 +25,36 @@ pub fn branch(feature: &str) -> String {
     format!("ralph/{feature}")
 }
 
-/// Names that git cannot keep beside this branch, since one would be a folder and a file: `a` and `a/b` of
-/// `a/b/c`, the shortest first.
+/// Names of branches that git cannot keep beside this branch, since a name cannot be both a folder and a
+/// file: `a` and `a/b` for `a/b/c`, the shortest first.
 pub fn above(branch: &str) -> impl Iterator<Item = &str> {
     branch.match_indices('/').map(|(at, _)| &branch[..at])
 }
 
 /// Why a feature cannot have another feature's branch, or one that git cannot keep beside it, and a remedy.
-pub fn branch_taken(branch: &str, stands: &str, owner: &str) -> String {
-    if branch != stands {
+pub fn branch_taken(branch: &str, existing: &str, owner: &str) -> String {
+    if branch != existing {
         return format!(
-            "{}, on which the feature `{owner}` lands; choose another with --branch, or, where nobody needs `{owner}`, delete it \
+            "{}, on which the feature `{owner}` lands; choose another with --branch, or, if nobody needs `{owner}`, delete it \
              with `feature delete {owner}`",
-            branch_beside(branch, stands)
+            branch_beside(branch, existing)
         );
     }
     format!(
         "the branch `{branch}` is the one on which the feature `{owner}` lands; choose another with --branch, add tasks to \
-         `{owner}` with `task create TITLE --feature {owner}`, or, where nobody needs `{owner}`, delete it with `feature delete {owner}`"
+         `{owner}` with `task create TITLE --feature {owner}`, or, if nobody needs `{owner}`, delete it with `feature delete {owner}`"
     )
 }
 
-/// Says that git cannot keep these two branches: the name of one is the beginning of the other's.
-pub fn branch_beside(branch: &str, stands: &str) -> String {
-    format!("git can't keep a branch `{branch}` beside the branch `{stands}`")
+/// A message that git cannot keep these two branches: the name of one is the beginning of the other's.
+pub fn branch_beside(branch: &str, existing: &str) -> String {
+    format!("git can't keep a branch `{branch}` beside the branch `{existing}`")
 }
 
 /// Whether a feature may have this name.
 ///
 /// # Errors
-/// When git or SPEC 1 would refuse it.
+/// If git or SPEC 1 refuses the name.
 pub fn check(name: &str) -> Result<(), BadName> {
     let first = name.bytes().next();
     let fits = (1..=MAX_NAME).contains(&name.len())
@@ -68,7 +68,7 @@ pub fn check(name: &str) -> Result<(), BadName> {
             rule: "use 1 to 63 of a-z, 0-9, `.`, `_` and `-`, beginning with a letter or a digit",
         });
     }
-    // It becomes the last part of a ref.
+    // The name becomes the last part of a ref.
     ralph_shared::branch::check(&branch(name)).map_err(|error| BadName {
         name: name.to_owned(),
         rule: error.rule,
@@ -103,7 +103,7 @@ pub fn free_key(key: &str, taken: &BTreeSet<String>) -> String {
     free
 }
 
-/// The characters of a title that `keeps` takes, in lower case, with `-` in place of others between them.
+/// The characters of a title that `keeps` accepts, in lower case; `-` replaces other characters between them.
 fn slug(title: &str, keeps: impl Fn(char) -> bool) -> String {
     let mut slug = String::new();
     let mut length = 0;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_branch_stands_below_the_beginnings_of_its_name() {
+    fn the_branches_above_a_branch_are_the_folders_of_its_name() {
         let above = |branch| above(branch).collect::<Vec<_>>();
         assert_eq!(above("main"), Vec::<&str>::new());
         assert_eq!(above("ralph/a"), ["ralph"]);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_gives_a_key_that_is_free() {
+    fn a_title_gives_a_free_key() {
         for (title, expected) in [
             ("Write the tests", "write-the-tests"),
             ("Größe prüfen", "größe-prüfen"),

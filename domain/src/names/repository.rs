@@ -1,8 +1,8 @@
 //! The identity of a repository: the normalised address of its origin, so that memory and names do not depend
 //! on how it was reached (SPEC 6.5).
 
-/// Normalises an address: host in lower case, no scheme, no credentials, no default port, no `.git` or slash at its end. A
-/// path stays a path.
+/// Normalises an address: host in lower case, no scheme, no credentials, no default port, no `.git` or slash
+/// at its end. A path stays a path.
 pub fn normalised(address: &str) -> String {
     let address = address.trim();
     if let Some((scheme, rest)) = address.split_once("://") {
@@ -21,7 +21,7 @@ pub fn normalised(address: &str) -> String {
     path(address)
 }
 
-/// Whether git would take it for an address rather than a path.
+/// Whether git reads the text as an address, not as a path.
 pub fn is_address(text: &str) -> bool {
     let before_slash = text.split('/').next().unwrap_or(text);
     text.contains("://") || before_slash.contains(':')
@@ -87,7 +87,7 @@ pub fn choose_base(refs: &str, base: Option<&str>) -> Option<(String, String)> {
     Some((base, commit))
 }
 
-/// An address for messages.
+/// The address without user name and password, for messages.
 pub fn without_secret(address: &str) -> String {
     match address.split_once("://") {
         Some((scheme, rest)) => {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_from_addresses() {
+    fn paths_are_distinguished_from_addresses() {
         for address in ["https://host/a", "git@host:a", "host:a"] {
             assert!(is_address(address), "{address}");
         }
@@ -161,7 +161,7 @@ ffff\trefs/pull/7/head";
     }
 
     #[test]
-    fn messages_hold_no_password() {
+    fn messages_contain_no_password() {
         assert_eq!(
             without_secret("https://me:secret@host/a.git"),
             "https://host/a.git"

@@ -12,12 +12,12 @@ use super::train::CheckResult;
 use crate::failure::retry::MAX_VERIFY_TRIES;
 use crate::failure::silence::{Meaning, OUTAGE_TASKS};
 
-/// What the dispatch's task does next.
+/// The next step of the dispatch's task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The attempt passed: verify it.
     Verify,
-    /// It passed: bring it onto the branch, if there is one.
+    /// The attempt passed: land it on the branch, if there is one.
     Land,
     Landed,
     /// The task becomes the parent of its agent's graph.
@@ -37,17 +37,15 @@ pub enum Step {
 /// A judged report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// How the dispatch ended.
     pub outcome: Outcome,
-    /// What follows.
     pub step: Step,
-    /// The reason in words, where the outcome alone does not say it.
+    /// The reason in words, if the outcome alone does not say it.
     pub reason: Option<String>,
-    /// The reason of a failure; its policy says what follows.
+    /// The reason of a failure; its policy decides the consequences.
     pub failure: Option<Failure>,
-    /// The agent promised that the feature cannot be done.
+    /// Whether the agent declared that the feature cannot be done.
     pub run_failed: bool,
-    /// The agent's graph, or its requested changes, become tasks of the feature.
+    /// Whether the agent's graph, or its requested changes, become tasks of the feature.
     pub grows: bool,
 }
 
@@ -61,9 +59,9 @@ pub struct AttemptFacts {
     pub pushed: bool,
     /// Verify sessions without a verdict so far.
     pub verify_tries: i16,
-    /// Whether it has changes to land: the session's, and for a review those that it started from.
+    /// Whether there are changes to land: the session's, and for a review also those that it started from.
     pub changed: bool,
-    /// Whether it wrote a document.
+    /// Whether the session wrote a document.
     pub wrote: bool,
 }
 
@@ -80,7 +78,6 @@ impl Judgement {
         }
     }
 
-    /// One that came to nothing.
     pub fn failed(failure: Failure, step: Step, reason: impl Into<String>) -> Self {
         Self {
             failure: Some(failure),
@@ -88,12 +85,12 @@ impl Judgement {
         }
     }
 
-    /// Whether its place failed, not the work: another dispatch may succeed.
+    /// Whether the environment failed, not the work: another dispatch may succeed.
     pub fn is_away(&self) -> bool {
         self.failure.is_some_and(Failure::is_away)
     }
 
-    /// Whether it says nothing about the task.
+    /// Whether the failure says nothing about the task.
     pub fn is_nobodys(&self) -> bool {
         self.failure.is_some_and(Failure::is_nobodys)
     }
@@ -114,7 +111,7 @@ pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: Attempt
         SessionKind::Spec | SessionKind::Plan => wrote(facts),
         SessionKind::Build => built(sigils),
         SessionKind::Review => reviewed(sigils, facts),
-        // An answer that merges nothing is an answer too.
+        // An answer that merges nothing is a valid answer.
         SessionKind::Distill => Judgement::new(Outcome::Done, Step::Landed, None),
         _ => worked(sigils, facts),
     };
@@ -122,7 +119,7 @@ pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: Attempt
     judgement
 }
 
-/// The judgement of a session with an empty turn; `judgement` ignores the emptiness.
+/// The judgement of a session with an empty turn; the given `judgement` ignores the emptiness.
 pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> Judgement {
     match meaning {
         Meaning::Outage => {
@@ -130,7 +127,7 @@ pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> 
                 door: Unavailable::Empty,
                 message: format!(
                     "the agent ended its turn without a word, a tool call or a change, as it did for other tasks before ({OUTAGE_TASKS} \
-                     in a row are taken for an outage of its account or provider)"
+                     in a row count as an outage of its account or provider)"
                 ),
             };
             session(kind, &ended, &Sigils::default(), AttemptFacts::default())
@@ -151,23 +148,23 @@ pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> 
     }
 }
 
-/// Sends back an attempt that its agent considers done and that adds `bulk`; files in the next attempt are no
-/// longer new to it.
+/// Sends back an attempt that adds `bulk` and that its agent considers done. The next attempt may keep these
+/// files, since they are no longer new then.
 pub fn bulky(kind: SessionKind, bulk: &[String], judgement: Judgement) -> Judgement {
     if kind != SessionKind::Work || judgement.outcome != Outcome::Done || bulk.is_empty() {
         return judgement;
     }
     let reason = format!(
-        "it adds {}: remove what is no part of the task, or name it in .gitignore; what is meant may stay, then say why",
+        "it adds {}: remove files that are not part of the task, or list them in .gitignore; intended files may stay, then say why",
         named(bulk)
     );
     Judgement::failed(Failure::Bulk, Step::Retry, reason)
 }
 
-/// Why an empty turn says nothing.
+/// The reason of an empty turn.
 const EMPTY: &str = "the agent ended its turn without a word, a tool call or a change";
 
-/// A suspicion, in words, about an attempt that its agent considers done.
+/// A reason to doubt an attempt that its agent considers done.
 pub fn doubt(calls: u32, failed: u32, facts: AttemptFacts) -> Option<String> {
     let all = match calls {
         1 => "its only tool call".to_owned(),
@@ -285,7 +282,7 @@ fn verification_came_to_nothing(ended: &Ended, facts: AttemptFacts) -> Judgement
     }
 }
 
-/// Every end but `end_turn`.
+/// Judges every end except `end_turn`.
 fn broke_off(ended: &Ended) -> Judgement {
     match ended {
         Ended::Turn { stop_reason } => stopped(stop_reason),
@@ -322,7 +319,7 @@ fn stopped(reason: &str) -> Judgement {
         "max_tokens" => retry(Failure::TurnLimit, "the agent ran into its token limit".into()),
         "max_turn_requests" => retry(
             Failure::TurnLimit,
-            "the agent ran into its limit of requests a turn".into(),
+            "the agent ran into its limit of requests per turn".into(),
         ),
         "refusal" => retry(Failure::Refused, "the agent refused".into()),
         "cancelled" => retry(Failure::Protocol, "the agent cancelled its turn by itself".into()),
@@ -349,7 +346,7 @@ fn ended_from_outside(reason: EndReason) -> Judgement {
         ),
         EndReason::DiedWithOthers => retry(
             Failure::WorkersDied,
-            "its worker died while it ran, with others that were lost too".into(),
+            "its worker died while it ran together with other tasks".into(),
         ),
         EndReason::Unanswered => Judgement::failed(
             Failure::Unanswered,
@@ -379,14 +376,13 @@ fn limit_in_words(limit: SessionLimit) -> &'static str {
 
 /// Longest part of a conflict in the next attempt's prompt. Characters.
 const MAX_HUNK_CHARS: usize = 4_000;
-/// So many protected paths are named.
 const NAMED_PATHS: usize = 20;
 /// Tries to push or to decide before a person is asked.
 pub const MAX_INTEGRATION_TRIES: i32 = 20;
-/// The same while the server is away: fifty minutes, as long as sessions wait for it (five times ten).
+/// The same while the server is unreachable: fifty minutes, as long as sessions wait for it (five times ten).
 pub const MAX_AWAY_TRIES: i32 = 60;
-/// The same while the repository refuses workers, or is gone: three minutes, in which any worker of the pool
-/// tries.
+/// The same while the repository refuses workers, or does not exist: three minutes, in which any worker of the pool
+/// may try.
 pub const MAX_REFUSED_TRIES: i32 = 12;
 
 /// Facts on the integration of a report.
@@ -394,9 +390,9 @@ pub const MAX_REFUSED_TRIES: i32 = 12;
 pub struct IntegrationFacts {
     /// Its dispatches so far, including this one, without those that could not reach the repository.
     pub tries: i32,
-    /// Earlier dispatches in a row that could not.
+    /// Earlier dispatches in a row that could not reach the repository.
     pub away: i32,
-    /// Whether one of them was allowed to push.
+    /// Whether an earlier dispatch was allowed to push.
     pub is_decided: bool,
 }
 
@@ -460,12 +456,12 @@ fn rewritten(facts: IntegrationFacts) -> Judgement {
         let reason = format!("the branch moved on while it was verified, {tries} times");
         return Judgement::failed(Failure::Landing, Step::Retry, reason);
     }
-    // A decided integration is finished as it is, by any worker.
+    // Any worker may finish a decided integration as it is.
     if facts.is_decided {
         let reason = "it reported another patch although its push was decided";
         return Judgement::failed(Failure::Protocol, Step::Repeat, reason);
     }
-    let reason = "the branch moved on, and on its head this is another patch than the one that was verified";
+    let reason = "the branch moved on, and the patch on its head differs from the verified one";
     Judgement::new(Outcome::Void, Step::Verify, reason.to_owned())
 }
 
@@ -507,14 +503,14 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
             ..integration(end, IntegrationFacts::default())
         },
         IntegrationEnd::Rewritten { .. } | IntegrationEnd::Checked => not_of_its_kind(),
-        // Another dispatch does the same again.
+        // Another dispatch repeats the operation.
         _ => {
             let judged = integration(end, IntegrationFacts::default());
             let step = match judged.step {
                 Step::Repeat => Step::Retry,
                 step => step,
             };
-            // The server, or a tool that this worker lacks: the next one may succeed.
+            // The server failed, or this worker lacks a tool: the next one may succeed.
             let failure = match end {
                 IntegrationEnd::Failed { .. } => Some(Failure::Away),
                 _ => judged.failure,
@@ -537,7 +533,7 @@ pub fn check(end: &IntegrationEnd) -> Judgement {
             Step::Ask,
             format!("`{command}` failed on the base commit:\n{output}"),
         ),
-        // The repository, or a tool that this worker lacks: a later or another one may succeed.
+        // The repository failed, or this worker lacks a tool: a later check or another worker may succeed.
         IntegrationEnd::Failed { message, .. } => Judgement {
             outcome: Outcome::Error,
             ..Judgement::failed(Failure::Away, Step::Retry, message)
@@ -551,8 +547,8 @@ pub fn check(end: &IntegrationEnd) -> Judgement {
     }
 }
 
-/// Judges the report of a check ahead of its turn, and says what is known then: `None` when it is to be tried
-/// again. The attempt stands as it did, whatever it says.
+/// Judges the report of a check ahead of the attempt's turn. Returns the result of the check, or `None` if it
+/// must be repeated. The attempt itself stays unchanged.
 pub fn checked_ahead(end: &IntegrationEnd) -> (Judgement, Option<CheckResult>) {
     let nothing = |reason: &str| Judgement::new(Outcome::Void, Step::Repeat, reason.to_owned());
     match end {
@@ -562,13 +558,13 @@ pub fn checked_ahead(end: &IntegrationEnd) -> (Judgement, Option<CheckResult>) {
         ),
         IntegrationEnd::GateFailed { command, output } => (
             nothing(&format!(
-                "`{command}` failed behind what is to land before it:\n{output}"
+                "`{command}` failed on top of the attempts that land before it:\n{output}"
             )),
             Some(CheckResult::Failed),
         ),
         IntegrationEnd::Conflict { paths, .. } => (
             nothing(&format!(
-                "it conflicts with what is to land before it, in {}; it counts once that landed",
+                "it conflicts with attempts that land before it, in {}; the conflict counts once they have landed",
                 paths.join(", ")
             )),
             Some(CheckResult::Conflict),
@@ -577,7 +573,7 @@ pub fn checked_ahead(end: &IntegrationEnd) -> (Judgement, Option<CheckResult>) {
         IntegrationEnd::Failed { message, .. } | IntegrationEnd::Void { reason: message } => {
             (nothing(message), Some(CheckResult::Lost))
         }
-        _ => (nothing("its turn tells more"), Some(CheckResult::Lost)),
+        _ => (nothing("the check gave no result"), Some(CheckResult::Lost)),
     }
 }
 

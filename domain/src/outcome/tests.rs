@@ -331,7 +331,7 @@ fn verify_sessions() {
 }
 
 #[test]
-fn failure_beside_done_lands_and_ends_the_run() {
+fn a_failure_promise_beside_done_lands_the_task_and_ends_the_run() {
     let context = ralph_shared::sigil::Context {
         kind: SessionKind::Work,
         task_id: ID,
@@ -410,9 +410,8 @@ fn integrations() {
     assert_eq!(step(failed(false), 1), (Outcome::Error, Step::Retry));
 }
 
-/// What a server or a worker does says nothing of the task.
 #[test]
-fn what_is_away_is_no_failure_and_no_verdict() {
+fn an_unreachable_server_is_no_failure_and_no_verdict() {
     let away = |away| Ended::Workspace {
         message: "gone".into(),
         away,
@@ -453,7 +452,7 @@ fn what_is_away_is_no_failure_and_no_verdict() {
 }
 
 #[test]
-fn change_of_a_branch_that_may_go_well_elsewhere_counts_against_nobody() {
+fn a_branch_operation_that_may_succeed_elsewhere_is_retried() {
     let failed = |retry, away| IntegrationEnd::Failed {
         message: "gone".into(),
         retry,
@@ -472,7 +471,7 @@ fn change_of_a_branch_that_may_go_well_elsewhere_counts_against_nobody() {
 }
 
 #[test]
-fn integration_waits_for_its_repository_until_a_person_has_to_look() {
+fn an_integration_waits_a_bounded_time_for_its_repository() {
     for (retry, most, minutes) in [(true, MAX_AWAY_TRIES, 45..55), (false, MAX_REFUSED_TRIES, 2..5)] {
         let end = IntegrationEnd::Failed {
             message: "gone".into(),
@@ -482,7 +481,7 @@ fn integration_waits_for_its_repository_until_a_person_has_to_look() {
         let mut waited = std::time::Duration::ZERO;
         for away in 0..most {
             let facts = IntegrationFacts {
-                // What it has been through otherwise doesn't matter.
+                // Tries for other reasons do not count.
                 tries: MAX_INTEGRATION_TRIES,
                 away,
                 is_decided: false,

@@ -1,4 +1,4 @@
-//! Assignments are defused: an agent that repeats its own ends nothing, whoever wrote it.
+//! Sigils in assignments are defused: an agent that repeats its assignment ends nothing, no matter who wrote it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,8 +9,8 @@ use super::*;
 
 const TASK: &str = "t-9f2c41aa07be";
 
-/// An assignment with these words in every field: agents write them too, by splitting, planning and
-/// reviewing.
+/// An assignment with these words in every field. Agents write such fields too, when they split, plan and
+/// review.
 fn assigned(words: &str) -> TaskContext {
     let words = || words.to_owned();
     TaskContext {
@@ -74,7 +74,7 @@ fn assigned(words: &str) -> TaskContext {
 }
 
 #[test]
-fn those_who_work_and_verify_are_told_of_the_gate() {
+fn work_and_verify_prompts_name_the_gate() {
     let check = |kind, gate_fails, expected: &[&str], missing: &[&str]| {
         let task = TaskContext {
             id: TASK.to_owned(),
@@ -125,7 +125,7 @@ fn those_who_work_and_verify_are_told_of_the_gate() {
 }
 
 #[test]
-fn a_session_is_told_of_its_neighbours_its_verifier_and_its_folder() {
+fn a_prompt_describes_the_neighbours_the_verifier_and_the_folder() {
     let neighbour = |id: &str, relation| Neighbour {
         id: id.to_owned(),
         title: "Read zones".to_owned(),
@@ -167,7 +167,7 @@ fn a_session_is_told_of_its_neighbours_its_verifier_and_its_folder() {
         "- [t-000000000002] Read zones (under way; src/zone.rs)",
         "- [t-000000000003] Read zones (comes later; src/zone.rs)",
         "no test weakened, skipped or deleted",
-        "It holds what attempt 2 of this task left, on top of the feature's branch `ralph/zones`.",
+        "It has the work of attempt 2 of this task, on top of the feature's branch `ralph/zones`.",
     ] {
         assert!(work.contains(words), "{words}\n{work}");
     }
@@ -226,7 +226,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn no_assignment_says_anything_when_it_is_repeated(words in sigilish(), kind in 0..7_usize) {
+    fn a_repeated_assignment_contains_no_sigil(words in sigilish(), kind in 0..7_usize) {
         use SessionKind::{Build, Distill, Plan, Review, Spec, Verify, Work};
         let kind = [Build, Distill, Plan, Review, Spec, Verify, Work][kind];
         let rendered = render(&Templates::built_in(), &Budgets::default(), kind, &assigned(&words), None, None);

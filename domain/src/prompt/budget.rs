@@ -5,15 +5,15 @@
 pub enum Section {
     /// Earlier attempts at this task, and failures of siblings.
     PreviousAttempts,
-    /// What this feature's sessions noted.
+    /// Notes of this feature's sessions.
     SessionMemory,
-    /// What helps to do such tasks.
+    /// Advice for such tasks.
     Learnings,
     /// Facts about the project.
     Knowledge,
     /// Recent iterations, and similar earlier ones.
     Journal,
-    /// How the run goes.
+    /// The progress of the run.
     LoopStatus,
 }
 
@@ -38,7 +38,7 @@ impl Section {
         Self::Knowledge,
     ];
 
-    /// Its heading's words, for screens.
+    /// The words of its heading, for screens.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PreviousAttempts => "Previous Attempts",
@@ -54,9 +54,8 @@ impl Section {
 /// The budget of one section. Unicode characters, its heading included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Never more.
     pub max: usize,
-    /// With less left, the section is omitted.
+    /// If less is left, the section is omitted.
     pub min: usize,
 }
 
@@ -69,7 +68,7 @@ pub struct Budgets {
     pub knowledge: Share,
     pub journal: Share,
     pub loop_status: Share,
-    /// All of them together.
+    /// All sections together.
     pub total: usize,
     /// The shown part of each reference text: a specification, a plan, a description of a feature (SPEC 6.1).
     pub reference: usize,
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_gets_its_maximum_what_is_left_or_nothing() {
+    fn a_section_gets_its_maximum_the_rest_or_nothing() {
         let budgets = Budgets::default();
         let check = |section, left, expected| {
             assert_eq!(budgets.allow(section, left), expected, "{section:?} {left}")

@@ -4,7 +4,7 @@ use minijinja::context;
 
 use super::templates::Templates;
 
-/// A feature whose specification or plan is written.
+/// A feature whose specification or plan is being written.
 #[derive(Debug, Clone, Copy)]
 pub struct ChatFeature<'a> {
     pub name: &'a str,

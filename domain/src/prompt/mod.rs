@@ -5,8 +5,7 @@
 //! character for any input, and their content is data: sigils are defused, headings and fences cannot be
 //! forged (SPEC 6.2, 6.8).
 //!
-//! Left to others: the choice of entries ([`crate::recall`]) and reading them
-//! (the coordinator's `flow::assignment::context`).
+//! [`crate::recall`] chooses the entries, and the coordinator's `flow::assignment::context` reads them.
 
 #[cfg(test)]
 mod assigned_tests;

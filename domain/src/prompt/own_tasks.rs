@@ -1,4 +1,4 @@
-//! Descriptions of tasks that Ralph itself creates; an agent reads them when it is needed.
+//! Descriptions of tasks that Ralph itself creates. An agent reads them if one is needed.
 
 use minijinja::context;
 
@@ -14,7 +14,7 @@ pub fn revert(templates: &Templates, task: &str, title: &str, commit: &str) -> S
     templates.part("own_tasks/revert", context! { task, title, commit })
 }
 
-/// Makes the changes of a review whose graph is unusable by now.
+/// Makes the changes of a review whose graph can no longer be used.
 pub fn changes(templates: &Templates, problem: &str, graph: &str) -> String {
     templates.part("own_tasks/changes", context! { problem, graph })
 }
@@ -26,17 +26,17 @@ mod tests {
     #[test]
     fn descriptions_are_whole_sentences_with_their_values() {
         let templates = Templates::built_in();
-        let told = [
+        let descriptions = [
             update(&templates, "main"),
             revert(&templates, "t-1", "Store <items>", "abc"),
             changes(&templates, "no such pool", "- key: a"),
         ];
         let expected = [
-            "Bring what `main` has by now into the feature's branch. Where both changed the same places, keep what both are for; \
-             change nothing else.",
-            "Take back what t-1 (Store <items>) landed in abc. Where later work changed the same places, keep that work.",
-            "The review asked for tasks that can't be made any more: no such pool\n\nIt sent:\n\n- key: a",
+            "Merge the present state of `main` into the feature's branch. Where both changed the same places, keep the intent of \
+             both; change nothing else.",
+            "Revert the change of t-1 (Store <items>) that landed in abc. Where later work changed the same places, keep that work.",
+            "The review asked for tasks that can no longer be created: no such pool\n\nIt sent:\n\n- key: a",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(descriptions, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! One render function of plain values.
+//! Renders prompts from plain values.
 
 use minijinja::{Value, context};
 use ralph_shared::kind::SessionKind;
@@ -10,7 +10,7 @@ use super::templates::Templates;
 use super::text::{assignment, chars, data, item, line, quote};
 use super::values::{Conflict, HeldWork, Judged, Memory, Neighbour, Prerequisite, TaskContext};
 
-/// The file of a text that the prompt cuts, below [`CONTEXT_DIR`].
+/// Files of the texts that a prompt cuts, below [`CONTEXT_DIR`].
 const SPEC_FILE: &str = "spec.md";
 const PLAN_FILE: &str = "plan.md";
 const DESCRIPTION_FILE: &str = "description.md";
@@ -22,7 +22,8 @@ const CONFLICT_PATHS: usize = 30;
 const OTHERS: usize = 5;
 /// Most changed files in the prompt of a verifier without a clone.
 const DIR_CHANGED: usize = 200;
-/// Longest title, path and reason of each entry of the lists of neighbours, landed tasks and verdicts, and their most entries.
+/// Limits of the lists of neighbours, landed tasks and verdicts: the characters of a title, a path or a
+/// reason, and the number of entries.
 const TITLE_CHARS: usize = 120;
 const NEIGHBOUR_PATHS: usize = 6;
 const LANDED: usize = 50;
@@ -30,12 +31,12 @@ const VERDICTS: usize = 5;
 const VERDICT_CHARS: usize = 500;
 /// Longest path that is shown whole. Characters.
 const LINE_CHARS: usize = 300;
-/// Longest shown description of such a task. Characters.
+/// Longest shown description of a task on the other side of a conflict. Characters.
 const INTENT_CHARS: usize = 1_500;
 /// Longest diff in a prompt, as long as the longest one from a worker.
 const DIFF_CHARS: usize = 24_576;
 
-/// Stands between the frame's two halves.
+/// Separates the frame's two halves.
 const SPLIT: &str = "\n%%%% body %%%%\n";
 
 /// A prompt in its two parts.
@@ -83,13 +84,12 @@ impl Rendered {
     }
 }
 
-/// What became of a section.
+/// The account of a section in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionAccount {
     pub section: Section,
-    /// What became of it.
     pub fate: SectionFate,
-    /// Unicode characters that it takes.
+    /// Unicode characters in the prompt.
     pub chars: usize,
     /// Unicode characters of its budget.
     pub allowed: usize,
@@ -97,19 +97,17 @@ pub struct SectionAccount {
     pub shown: Vec<usize>,
 }
 
-/// What became of a section.
+/// Whether a section is shown, or why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SectionFate {
-    /// It stands in the prompt.
     Shown,
-    /// There is nothing to say.
+    /// The section has no content.
     Empty,
-    /// Less than its minimum was left of the budget, or nothing of it fits.
+    /// The rest of the budget is below its minimum, or no part of it fits.
     NoRoom,
 }
 
 impl SectionFate {
-    /// The words on screens.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Shown => "shown",
@@ -119,8 +117,7 @@ impl SectionFate {
     }
 }
 
-/// Renders the prompt of one session. `memory` is `None` for a session without memory: SPEC 5, or a feature
-/// without memory.
+/// Renders the prompt of one session. `memory` is `None` for a session or a feature without memory (SPEC 5).
 pub fn render(
     templates: &Templates,
     budgets: &Budgets,
@@ -178,12 +175,12 @@ fn written(
         };
         let text = allowed.and_then(write);
         // A section without content needs no room.
-        let says = text.is_some() || write(usize::MAX).is_some();
+        let has_content = text.is_some() || write(usize::MAX).is_some();
         let taken = text.as_ref().map_or(0, |written| chars(&written.text));
         left -= taken;
         account.push(SectionAccount {
             section,
-            fate: match (&text, says) {
+            fate: match (&text, has_content) {
                 (Some(_), _) => SectionFate::Shown,
                 (None, true) => SectionFate::NoRoom,
                 (None, false) => SectionFate::Empty,

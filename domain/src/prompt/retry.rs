@@ -1,4 +1,5 @@
-//! Later prompts of a session: after an unusable task graph, after a restart of the agent's process, and what people say.
+//! Later prompts of a session: after an unusable task graph, after a restart of the agent's process, and what
+//! people say.
 
 use minijinja::context;
 use ralph_shared::sigil::{SigilName, defuse};
@@ -21,7 +22,7 @@ pub fn unfinished(templates: &Templates) -> String {
     templates.part("graph/unfinished", context! {})
 }
 
-/// The problem of any graph for a task so many levels deep.
+/// The problem of any graph for a task that is `levels` levels deep.
 pub fn too_deep(templates: &Templates, levels: i32) -> String {
     templates.part("graph/too_deep", context! { levels })
 }
@@ -50,7 +51,7 @@ pub fn operator_message(templates: &Templates, by: &str, text: &str, asked: Opti
     }
 }
 
-/// What an agent is told that asks while nobody is there.
+/// The answer to an agent that asks while nobody is there.
 pub fn decide(templates: &Templates) -> String {
     templates.part("people/decide", context! {})
 }

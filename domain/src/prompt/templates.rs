@@ -38,7 +38,6 @@ const BUILT_IN: [(&str, &str); 21] = [
     ("chat", include_str!("templates/chat.md")),
 ];
 
-/// Parsed templates.
 #[derive(Debug)]
 pub struct Templates {
     env: Environment<'static>,
@@ -47,45 +46,36 @@ pub struct Templates {
     constant: BTreeMap<String, String>,
 }
 
-/// Why a folder of templates is unusable.
+/// An unusable folder of templates.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// A file could not be read.
     #[error(
         "the prompt template {path} can't be read; make it readable or remove it to use the built-in one"
     )]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// What the system says.
         #[source]
         source: std::io::Error,
     },
-    /// A template doesn't parse or render.
     #[error("the prompt template {name} is invalid; correct it or remove it to use the built-in one")]
     Invalid {
-        /// The template's name.
         name: String,
-        /// What is wrong with it.
         #[source]
         source: minijinja::Error,
     },
-    /// A required part is missing.
     #[error("the prompt template {name} has no part `{part}`; add a line `=== {part}` with its text below")]
     Incomplete {
-        /// The template's name.
         name: String,
-        /// The missing part.
         part: String,
     },
 }
 
-/// What prompts request from sessions besides their task.
+/// Instructions of prompts besides the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptOptions {
     /// Whether a session keeps CLAUDE.md, AGENTS.md and skills up to date.
     pub agent_files: bool,
-    /// Learnings and knowledge entries that an attempt may leave, together.
+    /// Maximum number of learnings and knowledge entries from one attempt, together.
     pub kept_entries: usize,
     /// Whether a person may answer a question while its session waits.
     pub people: bool,
@@ -102,7 +92,6 @@ impl Default for PromptOptions {
 }
 
 impl Templates {
-    /// The built-in templates.
     pub fn built_in() -> Arc<Self> {
         static TEMPLATES: LazyLock<Arc<Templates>> = LazyLock::new(|| {
             #[allow(clippy::expect_used)]
@@ -116,7 +105,7 @@ impl Templates {
     /// The built-in templates, replaced by files of the same names in `folder`.
     ///
     /// # Errors
-    /// When one of these files is unreadable, does not parse, or lacks a part.
+    /// If one of these files is unreadable, does not parse, or lacks a part.
     pub fn load(folder: Option<&Path>, asks: PromptOptions) -> Result<Self, TemplateError> {
         let mut env = Environment::new();
         let mut constant = BTreeMap::new();
@@ -193,7 +182,7 @@ impl Templates {
     }
 }
 
-/// What never changes of a kind's prompts.
+/// The constant part of each kind's prompts.
 fn frames(
     env: &Environment<'_>,
     asks: PromptOptions,
@@ -253,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_replaces_single_templates_and_says_what_it_lacks() {
+    fn a_folder_replaces_templates_and_errors_name_missing_parts() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("learnings.md");
         std::fs::write(&path, "=== head\n### Lessons\n=== learning\n* {{ text }}\n").unwrap();

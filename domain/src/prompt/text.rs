@@ -8,10 +8,9 @@ use std::borrow::Cow;
 use ralph_shared::plain::visible;
 use ralph_shared::sigil::defuse;
 
-/// Stands where text was cut.
+/// Marks a cut in a text.
 pub(super) const TRUNCATED: &str = "_(truncated)_";
 
-/// How many characters `text` has.
 pub(super) fn chars(text: &str) -> usize {
     text.chars().count()
 }
@@ -25,8 +24,8 @@ pub(super) fn line(text: &str, max: usize) -> String {
     cut(safe.trim(), max)
 }
 
-/// An assignment, unchanged except for its sigils: agents write assignments too, and one that repeats its own
-/// must end nothing. It is indented like code, so that no line looks like a section.
+/// An assignment, unchanged except for its sigils: agents write assignments too, and an agent that repeats
+/// its own must end nothing. It is indented like code, so that no line looks like a section.
 pub(super) fn assignment(text: &str) -> String {
     let text = defuse(&visible(text));
     let lines = text.lines().map(|line| {
@@ -83,7 +82,7 @@ pub(super) fn data(text: &str, max: usize) -> String {
     cut(&harmless(text).replace("```", "'''"), max)
 }
 
-/// Escapes lines that would be a heading, or make one of the line above; fences become the usual kind.
+/// Escapes lines that are a heading or turn the line above into one; all fences become the usual kind.
 fn escaped(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut in_fence = false;
@@ -109,7 +108,7 @@ fn escaped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether Markdown takes a line for the underline that makes a heading of the line above.
+/// Whether Markdown treats a line as the underline that makes a heading of the line above.
 fn is_underline(line: &str) -> bool {
     let line = line.trim();
     ["=", "-"]
@@ -117,7 +116,8 @@ fn is_underline(line: &str) -> bool {
         .any(|mark| !line.is_empty() && line.trim_matches(|c| mark.contains(c)).is_empty())
 }
 
-/// A line that starts or ends a fence of any kind, as the usual kind: that one is closed when a text is cut.
+/// Turns a line that starts or ends a fence of any kind into the usual kind, which is closed when a text is
+/// cut.
 fn plain_fence(line: &str) -> Cow<'_, str> {
     let rest = line.trim_start();
     let mark = if rest.starts_with("~~~") { '~' } else { '`' };
@@ -125,7 +125,7 @@ fn plain_fence(line: &str) -> Cow<'_, str> {
     if rest.len() - info.len() < FENCE.len() {
         return Cow::Borrowed(line);
     }
-    // Such a line may be no fence for several reasons; without blanks and further marks it surely is one.
+    // Markdown may not read such a line as a fence; without blanks and further marks it does.
     Cow::Owned(format!("{FENCE}{}", info.replace('`', "'")))
 }
 
@@ -206,7 +206,7 @@ mod tests {
             ("a\n\n---\nb", "a\n\n---\nb"),
             ("~~~\ncode\n~~~\n# a", "```\ncode\n```\n\\# a"),
             ("````\n```x\n````\n# a", "```\n```x\n```\n\\# a"),
-            // To close, a fence says nothing else.
+            // A closing fence has no other text.
             ("```\n# code\n``` no\n# code", "```\n# code\n``` no\n# code"),
             // Code is shown as it is.
             (

@@ -1,16 +1,17 @@
-//! How much of a prompt each of its sections takes.
+//! Estimates the tokens of a prompt's sections.
 
 use super::text::chars;
 
-/// Characters of a token, about: agents' models count differently, by no more than a third.
+/// Approximate characters per token; agents' models differ by at most a third.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// Tokens of a text, about.
+/// Approximate number of tokens of a text.
 pub fn tokens(text: &str) -> usize {
     chars(text).div_ceil(CHARS_PER_TOKEN)
 }
 
-/// The sections of a prompt in order, with the tokens of each, about. What stands before the first heading are the instructions.
+/// The sections of a prompt in order, with the approximate tokens of each. The text before the first heading
+/// counts as `Instructions`.
 pub fn by_section(prompt: &str) -> Vec<(String, usize)> {
     let mut sections = vec![("Instructions".to_owned(), String::new())];
     for line in prompt.split_inclusive('\n') {

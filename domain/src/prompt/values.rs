@@ -15,7 +15,7 @@ pub struct TaskContext {
     pub description: String,
     pub parent: Option<Parent>,
     pub prerequisites: Vec<Prerequisite>,
-    /// Prerequisites beyond those.
+    /// Number of further prerequisites, which are not listed.
     pub more_prerequisites: usize,
     /// The conflict that the task's files contain, if any.
     pub conflict: Option<Conflict>,
@@ -25,9 +25,9 @@ pub struct TaskContext {
     pub plan: Option<String>,
     /// The commit that the feature started from.
     pub base: Option<String>,
-    /// The folder that the session works in itself.
+    /// The folder that the session works in directly.
     pub dir: Option<String>,
-    /// Changes of the last attempt there, for a verifier without a clone.
+    /// Files that the last attempt changed there, for a verifier without a clone.
     pub dir_changed: Vec<String>,
     /// Learnings for a `distill` session.
     pub merging: Option<Merging>,
@@ -39,13 +39,12 @@ pub struct TaskContext {
     pub gate_fails: bool,
     /// Whether another session judges the attempt.
     pub is_verified: bool,
-    /// The feature's branch.
     pub branch: Option<String>,
-    /// Whose earlier work the folder holds.
+    /// The earlier work in the session's folder.
     pub holds: Option<HeldWork>,
-    /// Some tasks of the feature beside it, the most important first.
+    /// Other tasks of the feature, the most important first.
     pub neighbours: Vec<Neighbour>,
-    /// What landed on the feature's branch, for a review: titles, oldest first.
+    /// Titles of tasks that landed on the feature's branch, oldest first, for a review.
     pub landed: Vec<String>,
 }
 
@@ -54,7 +53,6 @@ pub struct TaskContext {
 pub struct HeldWork {
     /// Short form of the task.
     pub task: String,
-    /// Its attempt.
     pub attempt: String,
 }
 
@@ -64,11 +62,11 @@ pub struct Neighbour {
     pub id: String,
     pub title: String,
     pub relation: Relation,
-    /// What it says it changes.
+    /// Its declared paths.
     pub paths: Vec<String>,
 }
 
-/// What a neighbour is to a task.
+/// A neighbour's relation to a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Relation {
     /// It waits for the task.
@@ -94,9 +92,9 @@ impl Relation {
 /// Learnings that a session merges (SPEC 6.7).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Merging {
-    /// What they have in common.
+    /// Their common keyword.
     pub tag: String,
-    /// In the order of their age.
+    /// Oldest first.
     pub learnings: Vec<Mergeable>,
 }
 
@@ -109,7 +107,6 @@ pub struct Mergeable {
     pub text: String,
 }
 
-/// A parent task.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parent {
     pub id: String,
@@ -123,14 +120,14 @@ pub struct Prerequisite {
     pub id: String,
     pub title: String,
     pub skipped: bool,
-    /// Its last session's words for later sessions.
+    /// The summary of its last session, for later sessions.
     pub summary: Option<String>,
 }
 
 /// A conflict that the session starts with.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conflict {
-    /// Where conflict markers stand.
+    /// Files with conflict markers.
     pub paths: Vec<String>,
     /// Tasks on the other side, newest first.
     pub others: Vec<OtherSide>,
@@ -142,26 +139,26 @@ pub struct OtherSide {
     pub id: String,
     pub title: String,
     pub description: String,
-    /// Its last session's words for later sessions.
+    /// The summary of its last session, for later sessions.
     pub summary: Option<String>,
 }
 
-/// All memory for one prompt. Lists that are cut when space is short say which end matters more.
+/// All memory for one prompt. For each list that may be cut, the doc says which end matters more.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {
     /// Number of this prompt's attempt, from 1.
     pub attempt: i32,
     /// Earlier attempts, oldest first; the newest matter more.
     pub attempts: Vec<Attempt>,
-    /// Number of attempts before those, which are not shown.
+    /// Number of still earlier attempts, which are not shown.
     pub older_attempts: usize,
     /// Failures of siblings, oldest first; the newest matter more.
     pub siblings: Vec<SiblingFailure>,
-    /// What this feature's sessions noted.
+    /// Notes of this feature's sessions.
     pub session: SessionMemory,
     /// Best first.
     pub learnings: Vec<Learning>,
-    /// How the run goes.
+    /// The progress of the run.
     pub status: Option<LoopStatus>,
     /// Most useful first.
     pub journal: Vec<Arc<SharedEntry>>,
@@ -175,11 +172,11 @@ pub struct Attempt {
     pub number: i32,
     pub model: Option<String>,
     pub outcome: String,
-    /// Whether its session got to work: one that was lost or interrupted tried nothing of its own.
+    /// Whether its session did work of its own; a lost or interrupted one did not.
     pub was_tried: bool,
     pub ended_at: Option<OffsetDateTime>,
     pub report: Option<Report>,
-    /// The reason of the outcome, unless it is the agent's word.
+    /// The reason of the outcome, unless it comes from the agent.
     pub reason: Option<String>,
     /// Whether `reason` is the verifier's.
     pub verified: bool,
@@ -187,7 +184,7 @@ pub struct Attempt {
     pub same_as: Option<i32>,
     /// A person's feedback on it.
     pub feedback: Option<String>,
-    /// Where its work is, without `refs/heads/`.
+    /// The ref of its work, without `refs/heads/`.
     pub branch: Option<String>,
     /// Refs of its agent's stray commits.
     pub strays: Vec<String>,
@@ -210,7 +207,7 @@ pub struct Report {
 pub struct SiblingFailure {
     pub task: String,
     pub title: String,
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub category: String,
     /// The agent's words; empty unless they are verified.
     pub error: String,
@@ -241,15 +238,14 @@ pub struct SessionMemory {
 pub struct UnresolvedError {
     pub iteration: Option<i32>,
     pub phase: String,
-    /// Short form of its task.
+    /// Short form of the task.
     pub task: String,
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub category: String,
     /// The agent's words; empty unless they are verified.
     pub text: String,
 }
 
-/// A decision with its reason.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
     pub text: String,
@@ -259,11 +255,11 @@ pub struct Decision {
 /// An entry's source and age, and who confirmed it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Provenance {
-    /// Short form of the entry's id, by which an agent says that it helped or misled.
+    /// Short form of the entry's id; agents report by it that the entry helped or misled.
     pub id: String,
-    /// Short form of the task that learned it; `None` for what a person or a file gave.
+    /// Short form of the task that learned it; `None` for an entry from a person or a file.
     pub task: Option<String>,
-    /// The attempt, where that is of the task itself and nobody verified it yet.
+    /// The attempt, if it is one of the same task and nobody has verified it yet.
     pub unverified: Option<i32>,
     pub days: i64,
     /// Further attempts that learned the same.
@@ -277,7 +273,7 @@ pub struct Learning {
     pub text: String,
 }
 
-/// How the run goes (SPEC 6.6).
+/// The progress of the run (SPEC 6.6).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoopStatus {
     pub iteration: i32,
@@ -304,11 +300,11 @@ pub struct JournalEntry {
     pub model: Option<String>,
     pub files: Vec<String>,
     pub notes: String,
-    /// Whether the notes are left out, since they quote what was revoked.
+    /// Whether the notes are left out, since they quote a revoked entry.
     pub is_doubted: bool,
     /// A person's feedback on it.
     pub feedback: Option<String>,
-    /// What it tried and why that failed, unless another section shows it.
+    /// The approach and the reason of its failure, unless another section shows them.
     pub failure: Option<(String, String)>,
 }
 
@@ -316,12 +312,12 @@ pub struct JournalEntry {
 #[derive(Debug, Clone, Default)]
 pub struct SharedEntry {
     pub entry: JournalEntry,
-    /// Its text, once a prompt has rendered it.
+    /// The text, once a prompt has rendered it.
     text: OnceLock<String>,
 }
 
 impl SharedEntry {
-    /// Its text, rendered for the first caller.
+    /// The text; the first caller renders it.
     pub(super) fn text(&self, write: impl FnOnce(&JournalEntry) -> String) -> &str {
         self.text.get_or_init(|| write(&self.entry))
     }
@@ -342,7 +338,6 @@ impl PartialEq for SharedEntry {
     }
 }
 
-/// A knowledge entry.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Knowledge {
     pub provenance: Provenance,
@@ -350,26 +345,25 @@ pub struct Knowledge {
     pub body: String,
 }
 
-/// What a verifier is to judge.
+/// An attempt for a verifier to judge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Number of the attempt.
     pub attempt: i32,
     /// The task's change, if its worker reported it.
     pub change: Option<Change>,
     /// People's feedback on the attempt, during work and verification.
     pub feedback: Option<String>,
-    /// A suspicion about the attempt, though its agent considers it done.
+    /// A reason to doubt the attempt, though its agent considers it done.
     pub doubt: Option<String>,
-    /// Why verifiers and the gate refused earlier attempts, oldest first.
+    /// Refusals of earlier attempts by verifiers and the gate, oldest first.
     pub verdicts: Vec<Verdict>,
 }
 
-/// Why an earlier attempt was refused.
+/// The refusal of an earlier attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     pub attempt: i32,
-    /// Whether the gate refused it, and no verifier.
+    /// Whether the gate refused it, not a verifier.
     pub by_gate: bool,
     pub reason: String,
 }

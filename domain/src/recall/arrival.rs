@@ -1,4 +1,4 @@
-//! Which entries that arrive say what others say already, and which contradict older ones (SPEC 6.7).
+//! Finds new entries that repeat others, and new entries that contradict older ones (SPEC 6.7).
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::likeness::{Likeness, Statement};
 
-/// Entries of one batch that a new one is compared with, at most.
+/// Maximum number of entries of one batch that a new one is compared with.
 const COMPARED: usize = 16;
 
 /// An entry that is about to be released.
@@ -21,12 +21,12 @@ pub struct Arrival {
 impl Arrival {
     /// An entry by its title, which is empty for a learning, and its body.
     pub fn new(id: Uuid, repo_id: &str, title: &str, body: &str) -> Self {
-        let said = Statement::of(&format!("{title} {body}"));
+        let statement = Statement::of(&format!("{title} {body}"));
         Self {
             id,
             repo_id: repo_id.to_owned(),
-            bands: said.bands(),
-            statement: said,
+            bands: statement.bands(),
+            statement,
         }
     }
 
@@ -40,17 +40,16 @@ impl Arrival {
     }
 }
 
-/// An entry, and the one that stands for it from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replaced {
     pub entry: Uuid,
     pub by: Uuid,
-    /// Whether it says the same as the other one; else it is contradicted by it.
+    /// Whether both say the same; else `by` contradicts `entry`.
     pub is_witness: bool,
 }
 
-/// Compares entries, in the order of their arrival, with the older ones that share a band with each, and with each other: what says the
-/// same as an older one becomes its witness, and what contradicts an older one takes its place.
+/// Compares entries, in the order of their arrival, with each other and with the older ones that share a band
+/// with them. A repetition becomes a witness of the older entry, and a contradiction replaces the older one.
 pub fn replaced(arrivals: &[Arrival], older: &HashMap<Uuid, Vec<(Uuid, Statement)>>) -> Vec<Replaced> {
     let mut replaced: Vec<Replaced> = Vec::new();
     let mut gone: HashSet<Uuid> = HashSet::new();
@@ -60,17 +59,17 @@ pub fn replaced(arrivals: &[Arrival], older: &HashMap<Uuid, Vec<(Uuid, Statement
             .get(&new.id)
             .into_iter()
             .flatten()
-            .map(|(id, said)| (*id, said));
+            .map(|(id, statement)| (*id, statement));
         let beside = staying.iter().rev().filter(|other| other.may_say_the_same(new));
         let beside = beside.take(COMPARED).map(|other| (other.id, &other.statement));
-        let mut standing_for = None;
-        for (other, said) in old.chain(beside) {
+        let mut same_as = None;
+        for (other, statement) in old.chain(beside) {
             if gone.contains(&other) {
                 continue;
             }
-            match new.statement.compare(said) {
+            match new.statement.compare(statement) {
                 Likeness::Same => {
-                    standing_for = Some(other);
+                    same_as = Some(other);
                     break;
                 }
                 Likeness::Contrary => {
@@ -85,7 +84,7 @@ pub fn replaced(arrivals: &[Arrival], older: &HashMap<Uuid, Vec<(Uuid, Statement
             }
         }
         staying.retain(|other| !gone.contains(&other.id));
-        match standing_for {
+        match same_as {
             Some(by) => replaced.push(Replaced {
                 entry: new.id,
                 by,
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_become_witnesses_and_what_is_contradicted_makes_room() {
+    fn repetitions_become_witnesses_and_contradicted_entries_go() {
         let first = arrival(
             1,
             "Serial numbers of zones wrap around, compare them by RFC 1982.",
@@ -134,7 +133,7 @@ mod tests {
             "Compare the serial numbers of zones by RFC 1035: they wrap around!",
         );
         let all = [&first, &same, &contrary, &other, &late].map(Clone::clone);
-        // It makes no difference whether they arrive together or one after the other.
+        // The result is the same whether the entries arrive together or one after the other.
         assert_eq!(
             replacements(&all, &[]),
             [(2, 1, true), (1, 3, false), (5, 3, true)]

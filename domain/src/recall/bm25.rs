@@ -26,7 +26,7 @@ impl Stats {
         self.frequency.get(&scope.key(part, word)).copied().unwrap_or(0)
     }
 
-    /// The weight of a word in so many entries.
+    /// The weight of a word that `entries` entries contain.
     pub(super) fn rarity(&self, entries: i64) -> f64 {
         let (all, with) = ((self.entries as f64).max(LEAST_ENTRIES), entries as f64);
         (1.0 + (all - with + 0.5).max(0.5) / (with + 0.5)).ln()
@@ -62,29 +62,29 @@ const fn weighing(field: Field, weight: f64, by_length: f64) -> Weighing {
     }
 }
 
-/// All fields: a title says most, a body is long.
+/// All fields: a title weighs most, a body is long.
 pub(super) const ALL_FIELDS: [Weighing; 4] = [
     weighing(Field::Title, 2.0, 0.3),
     weighing(Field::Body, 0.7, 0.75),
     weighing(Field::Place, 1.2, 0.6),
     weighing(Field::Tags, 1.2, 0.3),
 ];
-/// Where a change was.
+/// The field for the place of a change.
 pub(super) const PLACE_FIELDS: [Weighing; 1] = [weighing(Field::Place, 1.0, 0.6)];
 
-/// Weighted words with a fast look-up for each word of an entry. Most words of an entry are none of them.
+/// Weighted words with a fast look-up for each word of an entry. Most words of an entry are not among them.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
-    /// In order.
+    /// Sorted.
     words: Vec<Word>,
-    /// Weight and rarity of each.
+    /// Weight times rarity of each word.
     pub(super) gains: Vec<f64>,
-    /// A bit for each by its last bits; a word without its bit is not looked up.
+    /// One bit for the last bits of each word; a word without its bit is not looked up.
     seen: [u64; 16],
 }
 
 impl Terms {
-    /// Those of the weighted words whose rarity is known.
+    /// Takes the weighted words whose rarity is known.
     pub(super) fn new(weights: &BTreeMap<Word, f64>, rarity: &HashMap<Word, f64>) -> Self {
         let known = weights
             .iter()

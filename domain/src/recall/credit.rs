@@ -1,27 +1,28 @@
-//! How an attempt's end moves the weight of an entry that its agent says it used: by the outcome less what was to be expected of
-//! such an attempt without it (SPEC 6.7).
+//! Adjusts the weight of an entry that an agent reports to have used, when its attempt ends: by the
+//! difference between the outcome and the expected outcome of such an attempt (SPEC 6.7).
 
 use super::lift::Ended;
 
-/// How much one attempt counts: a failure where success was sure makes ×0.74, the reverse ×1.35.
+/// Effect of one attempt: a failure where success was certain makes ×0.74, the reverse ×1.35.
 const STEP: f64 = 0.3;
-/// An entry that misled loses so much at least, whatever became of the attempt: ×0.8.
+/// Least loss of an entry that misled, whatever the outcome of the attempt: ×0.8.
 const MISLED: f64 = 0.75;
-/// So many attempts of a wider circle count as much as what is known of a narrower one.
+/// The wider circle counts as much as this number of attempts in the narrower one.
 const PRIOR: f64 = 4.0;
 
-/// What an attempt's end depends on besides memory.
+/// Circumstances of an attempt, besides memory, that influence its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Circumstances {
-    /// As its agent estimated it.
+    /// The agent's estimate.
     pub difficulty: Option<String>,
     pub model: Option<String>,
-    /// Later attempts are at what was hard before.
+    /// Whether it is the task's first attempt; later attempts are at tasks that proved hard.
     pub is_first: bool,
 }
 
-/// The share of such attempts that landed, from those that ended: of all, then of those that are as far on, as hard, and by the
-/// same model, each circle weighed against the wider one.
+/// The share of such attempts that landed, among those that ended. The first circle has all attempts; then
+/// come those that are as far on, as hard, and by the same model. Each circle is weighed against the wider
+/// one.
 pub fn expected(history: &[(Circumstances, Ended)], of: &Circumstances) -> f64 {
     let circles: [&dyn Fn(&Circumstances) -> bool; 4] = [
         &|_| true,
@@ -38,7 +39,7 @@ pub fn expected(history: &[(Circumstances, Ended)], of: &Circumstances) -> f64 {
     })
 }
 
-/// By what the weight of an entry is multiplied that helped or misled an attempt.
+/// The factor for the weight of an entry that helped or misled an attempt.
 pub fn factor(helped: bool, landed: bool, expected: f64) -> f64 {
     let surprise = f64::from(u8::from(landed)) - expected;
     let moved = if helped { surprise } else { -MISLED.max(-surprise) };
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_moves_by_what_was_not_expected() {
+    fn a_weight_moves_by_the_unexpected_part_of_the_outcome() {
         let check = |helped, landed, expected, is: f64| {
             let factor = factor(helped, landed, expected);
             assert!(

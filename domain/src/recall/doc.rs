@@ -8,20 +8,20 @@ use uuid::Uuid;
 use super::key::{Part, Scope};
 use super::words::{Word, file_name, hash, names, words};
 
-/// Paths of an entry that count.
+/// Maximum number of counted paths of an entry.
 const MAX_PATHS: usize = 20;
 
 /// The words of a text by field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Analysed {
-    /// Of the title, in order.
+    /// Words of the title, in order.
     pub title: Vec<Word>,
-    /// Of the body, in order.
+    /// Words of the body, in order.
     pub body: Vec<Word>,
-    /// Of the paths, folders and file names.
+    /// Words of the paths: folders and file names.
     pub place: Vec<Word>,
     pub tags: Vec<Word>,
-    /// Names of several words.
+    /// Names that consist of several words.
     pub names: Vec<Word>,
     /// The files' names, without their endings.
     pub stems: Vec<Word>,
@@ -76,7 +76,7 @@ fn distinct<T: Ord>(words: Vec<T>) -> Vec<T> {
 }
 
 impl Analysed {
-    /// All keys of the index that find it.
+    /// All index keys that find the entry.
     pub fn keys(&self, scope: Scope) -> Vec<i64> {
         let of = |part, words: Vec<Word>| words.into_iter().map(move |word| scope.key(part, word));
         let mut keys: Vec<i64> = of(Part::Word, self.all_words().collect())
@@ -88,7 +88,6 @@ impl Analysed {
         keys
     }
 
-    /// The words of all fields.
     pub fn all_words(&self) -> impl Iterator<Item = Word> {
         [&self.title, &self.body, &self.place, &self.tags]
             .into_iter()
@@ -96,7 +95,7 @@ impl Analysed {
             .copied()
     }
 
-    /// Names in it or of its files.
+    /// Names in the text, and those of the files.
     pub(super) fn all_names(&self) -> impl Iterator<Item = Word> {
         [&self.names, &self.stems].into_iter().flatten().copied()
     }
@@ -119,12 +118,11 @@ impl Analysed {
     }
 }
 
-/// A candidate.
+/// A candidate entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Doc {
     /// The id of a learning or a knowledge entry, or of a journal entry's dispatch.
     pub entry: Uuid,
-    /// When it was learned.
     pub created_at: OffsetDateTime,
     pub words: Analysed,
 }

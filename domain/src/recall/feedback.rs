@@ -10,12 +10,12 @@ use super::key::{Part, Scope};
 use super::query::{Lookup, Query};
 use super::words::Word;
 
-/// First hits that are looked at.
+/// Number of first hits that are examined.
 const HITS: usize = 10;
-/// A file in more than this share of all entries says nothing, unless at most [`FEW`] have it.
+/// A file in more than this share of all entries is ignored, unless at most [`FEW`] entries have it.
 const COMMON: f64 = 0.1;
 const FEW: i64 = 5;
-/// Files that are looked up for further candidates.
+/// Maximum number of files that are looked up for further candidates.
 const LOOKUP_FILES: usize = 30;
 /// Age at which a first hit has lost half of its freshness.
 const HALF_LIFE_DAYS: f64 = 450.0;
@@ -60,7 +60,7 @@ impl FileWeights {
         (sum / size - own).max(0.0)
     }
 
-    /// The same of folders, itself counted.
+    /// The same for folders, with its own contribution.
     pub(super) fn shared_folders(&self, words: &Analysed) -> f64 {
         let size = (words.folders.len().max(1) as f64).sqrt();
         let sum: f64 = words
@@ -87,16 +87,15 @@ pub(super) fn rarities(query: &Query, scope: Scope, stats: &Stats) -> HashMap<Wo
         .collect()
 }
 
-/// The best candidates by words, and a little by freshness.
+/// The best candidates by words, and slightly by freshness.
 #[derive(Debug, Clone)]
 pub struct FirstHits<'a> {
-    /// With freshness, without it, and whose.
+    /// The score with freshness, the score without, and the entry.
     hits: Vec<(f64, f64, &'a Doc)>,
     /// The best score without freshness.
     best: f64,
 }
 
-/// Finds them.
 pub fn first_hits<'a>(
     query: &Query,
     scope: Scope,
@@ -128,7 +127,7 @@ impl FirstHits<'_> {
             .flat_map(|(_, _, doc)| doc.words.files.iter().copied())
     }
 
-    /// Their common files. `entries` has the number of entries of each file; a missing file has one.
+    /// Weighs their common files. `entries` has the number of entries of each file; a missing file has one.
     pub fn weigh(&self, stats: &Stats, entries: &HashMap<i64, i64>) -> FileWeights {
         let mut weights = FileWeights::default();
         let rarest = stats.rarity(1);

@@ -1,27 +1,27 @@
 //! The confidence below which nothing is shown.
 //!
-//! How well an answer must fit depends on the memory: on its size, the length of its texts and their
-//! repetitions. So the memory is queried with its own entries, each among older ones: they resemble the tasks
-//! that they came from. The confidence that 93 of 100 of them reach is its floor.
+//! The confidence that an answer needs depends on the memory: its size, the length of its texts and their
+//! repetitions. So the memory is queried with its own entries, each among older ones, since they resemble the
+//! tasks that they came from. The floor is the confidence that 93 of 100 of them reach.
 
 /// A memory smaller than this is not calibrated.
 pub const CALIBRATION_DOCS: i64 = 100;
-/// Size from which the calibrated floor holds alone.
+/// Size from which the calibrated floor alone applies.
 const TRUSTED_DOCS: i64 = 500;
 /// Share of its own entries that a memory may leave unanswered.
 pub const UNANSWERED: f64 = 0.065;
 /// The floor of a small memory: one of the title's words, and something more.
 const SMALL: f64 = 3.5;
-/// Enough confidence in any memory, however much its entries repeat each other: one of 19 histories asks for
+/// Enough confidence in any memory, however much its entries repeat each other: one of 19 histories needs
 /// more.
 const ENOUGH: f64 = 9.0;
 
-/// A floor of one memory.
+/// The floor of one memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Floor(f64);
 
 impl Floor {
-    /// The floor of a memory with so many entries, and its calibration, if any.
+    /// The floor of a memory with `entries` entries, and its calibration, if any.
     pub fn of(entries: i64, calibrated: Option<f64>) -> Self {
         let Some(calibrated) = calibrated else {
             return Self(SMALL);
@@ -34,13 +34,12 @@ impl Floor {
         confidence >= self.0
     }
 
-    /// The confidence that is needed.
     pub fn confidence(self) -> f64 {
         self.0
     }
 }
 
-/// Weight of the calibration of a memory with so many entries: 0 to 1.
+/// Weight of the calibration of a memory with `entries` entries: 0 to 1.
 pub(super) fn trust(entries: i64) -> f64 {
     let span = (TRUSTED_DOCS - CALIBRATION_DOCS) as f64;
     ((entries - CALIBRATION_DOCS) as f64 / span).clamp(0.0, 1.0)

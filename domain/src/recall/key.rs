@@ -1,9 +1,9 @@
-//! Keys of the index: a word within a repository and a kind of entry. Scoped, so that a look-up costs the same however
-//! large the memories of other repositories are, and never meets their entries.
+//! Index keys: a word in the scope of a repository and a kind of entry. So a look-up costs the same however
+//! large the memories of other repositories are, and never finds their entries.
 
 use super::words::Word;
 
-/// What is remembered.
+/// The kind of a memory entry.
 #[derive(
     Debug,
     Clone,
@@ -25,18 +25,17 @@ use super::words::Word;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// What helps to do such tasks.
+    /// Advice for similar tasks.
     Learning,
     /// Facts about the project.
     Knowledge,
-    /// What happened in an iteration of an earlier run, its failure report included.
+    /// Notes on an iteration of an earlier run, with its failure report.
     Journal,
 }
 
 impl Kind {
     pub const ALL: [Self; 3] = [Self::Learning, Self::Knowledge, Self::Journal];
 
-    /// The word on screens and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Learning => "learning",
@@ -46,7 +45,7 @@ impl Kind {
     }
 }
 
-/// What a key is made of besides its scope.
+/// The part of a key besides its scope.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
     Word = 1,

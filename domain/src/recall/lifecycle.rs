@@ -4,38 +4,38 @@ use std::collections::{BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-/// Days after which an entry whose files are gone is hidden (SPEC 6.7).
+/// Days after which an entry whose files are deleted is hidden (SPEC 6.7).
 pub const STALE_DAYS: f64 = 30.0;
-/// A tag is rare when at most one in so many of a repository's learnings has it.
+/// A tag is rare if at most one in this number of a repository's learnings has it.
 const RARE: i64 = 10;
-/// In a small memory, a tag with up to so many times the bound is rare too.
+/// In a small memory, a tag is also rare with up to this many times the bound.
 const SMALL: i64 = 3;
-/// Learnings that one session merges.
+/// Maximum number of learnings that one session merges.
 pub const MOST_MERGED: usize = 40;
-/// Most characters of their texts in a prompt.
+/// Maximum number of characters of their texts in a prompt.
 pub const MOST_MERGED_CHARS: usize = 40_000;
-/// Sessions that may start in 24 hours, whatever their cost: some agents report none.
+/// Maximum number of such sessions in 24 hours, whatever their cost: some agents report none.
 pub const SESSIONS_A_DAY: i64 = 20;
 
 /// The bounds of each repository's memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Learnings that are live at once.
+    /// Maximum number of live learnings.
     pub learnings: i64,
-    /// Knowledge entries that are live at once.
+    /// Maximum number of live knowledge entries.
     pub knowledge: i64,
-    /// Days without use after which an entry is hidden; 0 is never.
+    /// Days without use after which an entry is hidden; 0 means never.
     pub unused_days: f64,
-    /// When learnings are merged; `None` is never.
+    /// When to merge learnings; `None` means never.
     pub distill: Option<Distill>,
 }
 
-/// When learnings are merged, and at what cost.
+/// When to merge learnings, and at what cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distill {
-    /// More learnings than this with a common rare tag are merged.
+    /// Learnings with a common rare tag are merged when there are more than this.
     pub above: i64,
-    /// Cost of all such sessions in 24 hours. USD.
+    /// Maximum cost of all such sessions in 24 hours. USD.
     pub usd_a_day: f64,
 }
 
@@ -51,7 +51,7 @@ impl Default for Bounds {
 }
 
 impl Default for Distill {
-    /// SPEC 6.7.
+    /// The defaults of SPEC 6.7.
     fn default() -> Self {
         Self {
             above: 20,
@@ -63,11 +63,11 @@ impl Default for Distill {
 /// Why an entry is hidden, unless a person hid it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Because {
-    /// No attempt was shown it for long.
+    /// No attempt got it for a long time.
     Unused,
-    /// Its repository exceeds its bound, and others weigh more or were used later.
+    /// The repository exceeds its bound, and other entries weigh more or were used later.
     Full,
-    /// Its files are gone, and did not come back.
+    /// Its files were deleted, and did not come back.
     Stale,
     /// Its attempt was revoked.
     Revoked,
@@ -89,7 +89,6 @@ impl Because {
         }
     }
 
-    /// Reads the word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|because| because.as_str() == word)
     }
@@ -99,15 +98,15 @@ impl Because {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hidden {
     pub is_hidden: bool,
-    /// Why, where no person hid it.
+    /// The reason, if no person hid it.
     pub because: Option<Because>,
-    /// Whether another has its place.
+    /// Whether another entry replaces it.
     pub is_replaced: bool,
     /// Whether it belongs to a file of the repository that no longer exists.
     pub lost_its_file: bool,
 }
 
-/// Why an entry can't come back.
+/// Why an entry cannot be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRestorable {
     Revoked,
@@ -116,10 +115,10 @@ pub enum NotRestorable {
     LostItsFile,
 }
 
-/// Whether an entry comes back; a visible one is already there.
+/// Returns whether the entry must be restored: `false` for a visible one.
 ///
 /// # Errors
-/// When it was hidden for good.
+/// If the entry was hidden for good.
 pub fn comes_back(entry: Hidden) -> Result<bool, NotRestorable> {
     match entry.because {
         Some(Because::Revoked) => Err(NotRestorable::Revoked),
@@ -133,17 +132,17 @@ pub fn comes_back(entry: Hidden) -> Result<bool, NotRestorable> {
 /// Learnings of one repository that share a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
-    /// How many they are.
+    /// Number of these learnings.
     pub size: i64,
-    /// How many learnings the repository has.
+    /// Number of learnings in the repository.
     pub live: i64,
-    /// How many were left when they were merged last, if they ever were.
+    /// Number of these learnings after the last merge, if any.
     pub left_over: Option<i64>,
 }
 
 impl Distill {
-    /// Whether a group is to be merged now. What was merged before has to grow by half of the bound first, however little the
-    /// last session could do.
+    /// Whether to merge a group now. After a merge, the group has to grow by half of the bound first, even if
+    /// the last session merged little.
     pub fn is_due(&self, group: Group) -> bool {
         let rare = group.size <= (group.live / RARE).max(SMALL * self.above);
         let grown = group
@@ -152,19 +151,19 @@ impl Distill {
         group.size > self.above && rare && grown
     }
 
-    /// What a session may cost that begins when `spent_usd` was spent, or may be, and `begun` sessions began in the last 24
-    /// hours; `None` when none may begin.
+    /// The allowed cost of a new session, when `spent_usd` was spent or reserved and `begun` sessions began
+    /// in the last 24 hours; `None` if none may begin.
     pub fn allowance_usd(&self, spent_usd: f64, begun: i64) -> Option<f64> {
         let left = self.usd_a_day - spent_usd;
         (left > 0.0 && begun < SESSIONS_A_DAY).then_some(left)
     }
 }
 
-/// Which of the given learnings each new one takes the place of. `said` are the ids that the session wrote beside each of its
-/// learnings. An id that was not given counts for nothing; one that is named twice is the first one's. A session that made one
-/// learning and named nothing merged all. What merges fewer than two is no merger and gets nothing.
-pub fn mergers(given: &HashMap<String, Uuid>, said: &[Vec<String>]) -> Vec<Vec<Uuid>> {
-    if let [only] = said
+/// The given learnings that each new one replaces. `named` has the ids that the session wrote beside each of
+/// its learnings. Unknown ids are ignored, and an id belongs to the first learning that names it. A session
+/// with one learning and no ids merged all. A learning with fewer than two ids replaces nothing.
+pub fn mergers(given: &HashMap<String, Uuid>, named: &[Vec<String>]) -> Vec<Vec<Uuid>> {
+    if let [only] = named
         && only.is_empty()
     {
         let mut all: Vec<Uuid> = given.values().copied().collect();
@@ -172,7 +171,7 @@ pub fn mergers(given: &HashMap<String, Uuid>, said: &[Vec<String>]) -> Vec<Vec<U
         return vec![all];
     }
     let mut taken = BTreeSet::new();
-    said.iter()
+    named.iter()
         .map(|ids| {
             let ids: BTreeSet<Uuid> = ids.iter().filter_map(|id| given.get(id).copied()).collect();
             let free: Vec<Uuid> = ids.into_iter().filter(|id| !taken.contains(id)).collect();
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hidden_comes_back_unless_it_was_taken_back_or_replaced() {
+    fn a_hidden_entry_can_be_restored_unless_revoked_or_replaced() {
         let hidden = Hidden {
             is_hidden: true,
             because: None,
@@ -269,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn a_merger_takes_what_it_names_of_what_was_given() {
+    fn a_merger_replaces_the_given_learnings_that_it_names() {
         let ids: Vec<Uuid> = (1..=4).map(Uuid::from_u128).collect();
         let given: HashMap<String, Uuid> = ids
             .iter()
             .map(|id| (format!("l-{}", id.as_u128()), *id))
             .collect();
-        let check = |said: &[&[&str]], expected: &[&[usize]]| {
-            let said: Vec<Vec<String>> = said
+        let check = |named: &[&[&str]], expected: &[&[usize]]| {
+            let named: Vec<Vec<String>> = named
                 .iter()
                 .map(|ids| ids.iter().map(|&id| id.to_owned()).collect())
                 .collect();
@@ -284,7 +283,7 @@ mod tests {
                 .iter()
                 .map(|at| at.iter().map(|&at| ids[at]).collect())
                 .collect();
-            assert_eq!(mergers(&given, &said), expected, "{said:?}");
+            assert_eq!(mergers(&given, &named), expected, "{named:?}");
         };
         check(&[], &[]);
         check(&[&[]], &[&[0, 1, 2, 3]]);

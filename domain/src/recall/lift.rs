@@ -1,9 +1,9 @@
 //! The benefit of memory: attempts that had it against held-out ones.
 
-/// 95 % of a normal distribution lie within so many standard deviations.
+/// 95 % of a normal distribution lie within this number of standard deviations.
 const Z: f64 = 1.96;
 
-/// Attempts of one kind that ended: how many, and how many of them landed.
+/// Ended attempts of one kind: their number, and how many of them landed.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
 )]
@@ -17,21 +17,21 @@ pub struct Ended {
 /// A difference of two shares with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct Lift {
-    /// Share that landed with memory, less the share without. -1 to 1.
+    /// Share that landed with memory, minus the share without. -1 to 1.
     pub difference: f64,
-    /// The interval's ends.
+    /// Lower end of the interval.
     pub low: f64,
-    /// See `low`.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
 impl Ended {
-    /// The share that landed; `None` without any.
+    /// The share that landed; `None` if none ended.
     pub fn share(self) -> Option<f64> {
         (self.ended > 0).then(|| self.landed as f64 / self.ended as f64)
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Ended {
     }
 }
 
-/// The lift by Newcombe's method, which holds for small numbers too; `None` while one side has none.
+/// The lift by Newcombe's method, which holds for small numbers too; `None` while one side has no attempts.
 pub fn lift(with: Ended, without: Ended) -> Option<Lift> {
     let (p, q) = (with.share()?, without.share()?);
     let ((p_low, p_high), (q_low, q_high)) = (with.interval(), without.interval());
@@ -64,7 +64,7 @@ pub fn lift(with: Ended, without: Ended) -> Option<Lift> {
     })
 }
 
-/// One measure of attempts of one kind, as far as its mean and its spread need it.
+/// One measure of attempts of one kind: the sums that its mean and variance need.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sums {
     pub n: i64,
@@ -85,7 +85,7 @@ impl Sums {
     }
 }
 
-/// Attempts that compare: of one repository and by one model. With memory, and held out.
+/// Comparable attempts: of one repository and by one model. With memory, and held out.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stratum {
     pub landed: (Ended, Ended),
@@ -94,7 +94,7 @@ pub struct Stratum {
     pub seconds: (Sums, Sums),
 }
 
-/// What memory is worth, in a word.
+/// The worth of memory, in a word.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
 )]
@@ -102,7 +102,7 @@ pub struct Stratum {
 #[serde(rename_all = "snake_case")]
 pub enum Worth {
     Helps,
-    /// The interval holds zero, or there is none.
+    /// The interval contains zero, or there is none.
     #[default]
     NoEvidence,
     Hurts,
@@ -118,7 +118,7 @@ impl Worth {
         }
     }
 
-    /// What an interval says.
+    /// The meaning of an interval.
     pub fn of(lift: Option<Lift>) -> Self {
         match lift {
             Some(lift) if lift.low > 0.0 => Self::Helps,
@@ -128,8 +128,9 @@ impl Worth {
     }
 }
 
-/// The lift over strata, so that a repository whose tasks are easy, or a model that is good, counts on neither side: differences
-/// within each, weighed as Mantel and Haenszel do. One stratum alone has Newcombe's interval.
+/// The lift over strata, so that a repository with easy tasks, or a good model, favours neither side. The
+/// differences within each stratum are weighed as by Mantel and Haenszel. A single stratum has Newcombe's
+/// interval.
 pub fn pooled_lift(strata: &[Stratum]) -> Option<Lift> {
     let compare: Vec<(Ended, Ended)> = strata
         .iter()
@@ -143,7 +144,7 @@ pub fn pooled_lift(strata: &[Stratum]) -> Option<Lift> {
     for (with, without) in compare {
         let (n, m) = (with.ended as f64, without.ended as f64);
         let weight = n * m / (n + m);
-        // Half an attempt more of each kind: shares of 0 and 1 have a spread too.
+        // Half an attempt more of each kind gives shares of 0 and 1 a spread too.
         let share = |ended: Ended| (ended.landed as f64 + 0.5) / (ended.ended as f64 + 1.0);
         let variance = |ended: Ended| share(ended) * (1.0 - share(ended)) / ended.ended as f64;
         weights += weight;
@@ -157,7 +158,7 @@ pub fn pooled_lift(strata: &[Stratum]) -> Option<Lift> {
     })
 }
 
-/// The difference of means over strata: with memory, less without.
+/// The difference of means over strata: with memory, minus without.
 pub fn pooled_difference(strata: impl IntoIterator<Item = (Sums, Sums)>) -> Option<Lift> {
     let (mut weights, mut differences, mut spread) = (0.0, 0.0, 0.0);
     for (with, without) in strata {
@@ -186,11 +187,11 @@ fn interval(weights: f64, differences: f64, spread: f64) -> Option<Lift> {
 
 /// Half of the target interval: ±10 points.
 const TARGET_HALF_WIDTH: f64 = 0.1;
-/// More attempts than this are not counted.
+/// Larger numbers of attempts are not considered.
 const MOST_NEEDED: i64 = 1_000_000;
 
-/// How many more first attempts are needed until the lift is known to ±10 points, where the share `held_out` of them is held out;
-/// `None` where none is.
+/// Number of further first attempts until the lift is known to ±10 points, if the share `held_out` of them is
+/// held out; `None` if none or all are.
 pub fn needed(with: Ended, without: Ended, held_out: f64) -> Option<i64> {
     let share = |ended: Ended| (ended.landed as f64 + 1.0) / (ended.ended as f64 + 2.0);
     let variance = |ended: Ended| share(ended) * (1.0 - share(ended));
@@ -213,14 +214,16 @@ pub fn needed(with: Ended, without: Ended, held_out: f64) -> Option<i64> {
     Some(low)
 }
 
-/// The share of eligible attempts that is held out at first, and for how many.
+/// The share of eligible attempts that is held out at first, and the number of held-out attempts until it
+/// falls.
 const FIRST_SHARE: f64 = 0.25;
 const FIRST: i64 = 50;
-/// As many as are counted: from here on the share is the lasting one, where that is a twentieth.
+/// Maximum number of held-out attempts that are counted. From this number on, a lasting share of a twentieth
+/// applies unchanged.
 pub const HELD_OUT_COUNTED: i64 = 1_000;
 
-/// The share of first attempts to hold out, of a memory with so many held out: a quarter for the first fifty, then less and less,
-/// down to the lasting share.
+/// The share of first attempts to hold out, in a memory with `held_out` such attempts: a quarter for the
+/// first fifty, then falling to the lasting share.
 pub fn held_out_share(held_out: i64, lasting: f64) -> f64 {
     if lasting <= 0.0 {
         return 0.0;
@@ -229,10 +232,10 @@ pub fn held_out_share(held_out: i64, lasting: f64) -> f64 {
     (FIRST_SHARE / grown).max(lasting)
 }
 
-/// So many attempts of each kind have to have ended before a memory is switched off for hurting.
+/// Number of ended attempts of each kind before a memory may be switched off for hurting.
 const ENOUGH_TO_SWITCH: i64 = 20;
 
-/// Whether a memory is to be switched to facts that the system knows itself.
+/// Whether a memory must be reduced to facts that the system knows itself.
 pub fn is_harmful(strata: &[Stratum]) -> bool {
     let (mut with, mut without) = (0, 0);
     for stratum in strata {
@@ -272,8 +275,8 @@ mod tests {
     }
 
     #[test]
-    fn strata_take_out_what_repositories_and_models_differ_in() {
-        // Memory helps in neither; most attempts with it were at the easy tasks.
+    fn strata_remove_the_effect_of_repositories_and_models() {
+        // Memory helps in neither stratum; most attempts with memory were at the easy tasks.
         let strata = [stratum((90, 100), (9, 10)), stratum((2, 20), (18, 180))];
         let lift = pooled_lift(&strata).unwrap();
         assert!(
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_that_is_held_out_falls_once_fifty_are() {
+    fn the_held_out_share_falls_after_fifty_attempts() {
         for (held_out, lasting, expected) in [
             (0, 0.05, 0.25),
             (50, 0.05, 0.25),
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn more_attempts_are_needed_the_fewer_were_held_out() {
+    fn fewer_held_out_attempts_need_more_further_ones() {
         let ended = |landed, ended| Ended { landed, ended };
         let few = needed(ended(70, 100), ended(3, 5), 0.05).unwrap();
         let more = needed(ended(700, 1_000), ended(60, 100), 0.05).unwrap();

@@ -1,4 +1,5 @@
-//! Whether two texts say the same, whatever the order of their words, their tags and the alphabet of their letters (SPEC 6.7).
+//! Compares what two texts say, regardless of the order of their words, their tags and look-alike letters
+//! (SPEC 6.7).
 
 use std::collections::BTreeSet;
 
@@ -8,44 +9,42 @@ use unicode_security::skeleton;
 
 use super::words::{Word, words};
 
-/// Two texts say the same when they share more than this part of the words of the longer one (SPEC 6.5).
+/// Two texts say the same if they share more than this part of the longer one's words (SPEC 6.5).
 const NEAR: f64 = 0.8;
-/// Another text contains a text when it has this part of its words, and at least [`FEWEST`].
+/// A text is contained in another one that has this part of its words, if these are at least [`FEWEST`].
 const CONTAINED: f64 = 0.8;
 const FEWEST: usize = 3;
-/// Texts with fewer words than this contradict nothing.
+/// Texts with fewer words contradict nothing.
 const FEWEST_TO_CONTRADICT: usize = 3;
-/// Of [`BANDS`] bands of [`ROWS`] hashes each, two texts with four fifths of their words in common share one with a
-/// probability of 1 - (1 - 0.8^4)^8 = 0.985; the exact comparison decides.
+/// With [`BANDS`] bands of [`ROWS`] hashes each, two texts that share four fifths of their words share a band
+/// with a probability of 1 - (1 - 0.8^4)^8 = 0.985; the exact comparison decides.
 const BANDS: u64 = 8;
 const ROWS: u64 = 4;
 /// Longest part of a text that is compared. Bytes.
 const COMPARED_BYTES: usize = 20_000;
 
-/// Words that turn a sentence around.
+/// Words that negate a sentence.
 const NEGATIONS: [&str; 7] = ["not", "no", "never", "cannot", "cant", "without", "dont"];
 
 /// The content of a text: its words, figures and negation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// Without its figures and negations.
+    /// Without figures and negations.
     words: BTreeSet<Word>,
     figures: BTreeSet<String>,
     is_negated: bool,
 }
 
-/// How two texts compare.
+/// The relation between two texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
-    /// They say the same.
     Same,
-    /// They speak of the same, and give other figures, or one denies it.
+    /// Both have the same subject, but different figures, or one negates the other.
     Contrary,
     Different,
 }
 
 impl Statement {
-    /// Reads a text.
     pub fn of(text: &str) -> Self {
         let text = folded(&text[..text.floor_char_boundary(COMPARED_BYTES)]);
         let (mut figures, mut is_negated, mut rest) = (BTreeSet::new(), false, Vec::new());
@@ -68,7 +67,6 @@ impl Statement {
         }
     }
 
-    /// Compares it with another one.
     pub fn compare(&self, other: &Self) -> Likeness {
         let larger = self.words.len().max(other.words.len());
         if larger == 0 || self.shared(other) as f64 / larger as f64 <= NEAR {
@@ -91,7 +89,7 @@ impl Statement {
             && self.figures.is_subset(&other.figures)
     }
 
-    /// Whether one of both repeats the other, in whole or in part.
+    /// Whether one text repeats the other, in whole or in part.
     pub fn echoes(&self, other: &Self) -> bool {
         self.compare(other) == Likeness::Same || self.is_contained_in(other) || other.is_contained_in(self)
     }
@@ -100,7 +98,8 @@ impl Statement {
         self.words.intersection(&other.words).count()
     }
 
-    /// By which texts that share most of their words find each other: such texts have one of these in common.
+    /// Hashes by which similar texts find each other: texts that share most of their words have one of these
+    /// in common.
     pub fn bands(&self) -> Vec<i64> {
         if self.words.is_empty() {
             return Vec::new();
@@ -117,7 +116,7 @@ impl Statement {
     }
 }
 
-/// In lower case, with letters of other alphabets that look like Latin ones as these, and without the apostrophe of `don't`.
+/// The text in lower case, with Latin letters in place of look-alikes, and without the apostrophe of `don't`.
 fn folded(text: &str) -> String {
     let plain: String = visible(text).nfkc().flat_map(char::to_lowercase).collect();
     let plain = plain.replace(['\'', '’'], "");
@@ -133,7 +132,8 @@ fn folded(text: &str) -> String {
     words.join(" ").to_lowercase()
 }
 
-/// The finaliser of SplitMix64: every bit of the argument changes half of the result. Stored, so it never changes.
+/// The finaliser of SplitMix64: every bit of the argument changes half of the result. Its results are stored,
+/// so it never changes.
 fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_the_same_is_told_from_what_denies_it() {
+    fn repetitions_are_distinguished_from_contradictions() {
         let one = "Serial numbers of zones wrap around, compare them by RFC 1982.";
         for (other, expected) in [
             (
@@ -156,7 +156,7 @@ mod tests {
                 "SERIAL numbers of zones wrap around, so compare them by RFC 1982.",
                 Likeness::Same,
             ),
-            // Cyrillic letters, full-width ones, and characters that nobody sees.
+            // Cyrillic letters, full-width ones, and invisible characters.
             (
                 "Sеriаl numbеrs оf zоnеs wrар around, compare them by RFC 1982.",
                 Likeness::Same,
@@ -183,26 +183,26 @@ mod tests {
             ),
             ("", Likeness::Different),
         ] {
-            let (one, other_said) = (Statement::of(one), Statement::of(other));
-            assert_eq!(one.compare(&other_said), expected, "{other}");
-            assert_eq!(other_said.compare(&one), expected, "{other}");
-            let shared = one.bands().iter().any(|band| other_said.bands().contains(band));
+            let (one, statement) = (Statement::of(one), Statement::of(other));
+            assert_eq!(one.compare(&statement), expected, "{other}");
+            assert_eq!(statement.compare(&one), expected, "{other}");
+            let shared = one.bands().iter().any(|band| statement.bands().contains(band));
             assert!(expected == Likeness::Different || shared, "{other}");
         }
     }
 
     #[test]
-    fn a_text_is_found_in_a_longer_one() {
-        let told = Statement::of("Disable the checksum test before the release.");
+    fn a_text_is_recognised_in_a_longer_one() {
+        let note = Statement::of("Disable the checksum test before the release.");
         let journal = Statement::of(
             "I built all. As was told, disable the checksum test before release; then I ran the rest.",
         );
-        assert!(told.is_contained_in(&journal) && journal.echoes(&told));
-        assert!(!journal.is_contained_in(&told));
-        assert!(!told.echoes(&Statement::of("Run the checksum test after each build.")));
+        assert!(note.is_contained_in(&journal) && journal.echoes(&note));
+        assert!(!journal.is_contained_in(&note));
+        assert!(!note.echoes(&Statement::of("Run the checksum test after each build.")));
         assert!(
             !Statement::of("the test").echoes(&journal),
-            "too little to be told from others"
+            "too short to be recognised"
         );
     }
 

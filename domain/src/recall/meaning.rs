@@ -8,25 +8,25 @@ use uuid::Uuid;
 use super::doc::Doc;
 use super::rank::{RESTS_ON, Ranking};
 
-/// Hits that are ranked again by meaning.
+/// Number of hits that are ranked again by meaning.
 pub const RERANKED: usize = 60;
 /// Largest gain by nearness: as much as half of the words.
 const WEIGHT: f64 = 0.5;
-/// The same for the nearest file's entries.
+/// The same for the entries of the nearest file.
 const FILE_WEIGHT: f64 = 0.5;
-/// Number of entries of the overall mean that a file is mixed with.
+/// Weight of the overall mean in the mean of a file, in entries.
 const UNSURE: f64 = 3.0;
 
 impl Ranking {
-    /// Entries whose vectors matter.
+    /// Entries whose vectors are needed.
     pub fn nearest(&self) -> impl Iterator<Item = Uuid> {
         self.hits.iter().take(RERANKED).map(|hit| hit.entry)
     }
 
-    /// The same with the best hits ordered by their vectors too, and by those of their files; `docs` has the
-    /// hits' files. A hit without a vector counts as the farthest. Distances are measured from `centre`, the
-    /// mean of the memory's vectors, where it is known: otherwise some entries are near to every question.
-    /// That gained 0.004 of nDCG@5 in the mean of nine histories.
+    /// The same ranking with the best hits also ordered by their vectors, and by those of their files; `docs`
+    /// has the hits' files. A hit without a vector counts as the farthest. Distances are measured from
+    /// `centre`, the mean of the memory's vectors, if it is known: otherwise some entries are near to every
+    /// question. That gained 0.004 of nDCG@5 on average over nine histories.
     #[must_use]
     pub fn with_meaning(
         mut self,
@@ -40,8 +40,8 @@ impl Ranking {
         self
     }
 
-    /// The mean of two values: the nearness of the nearest best hit, since a single one is enough, and the
-    /// mean nearness of as many of the nearest.
+    /// The mean of two values: the nearness of the nearest of the best hits, since a single one is enough,
+    /// and the mean nearness of the same number of nearest hits.
     fn near(&self, question: &[f32], vectors: &HashMap<Uuid, Vec<f32>>) -> Option<f64> {
         let cosine = |entry| cosine(question, vectors.get(&entry)?);
         let cosines: Vec<Option<f64>> = self.nearest().map(cosine).collect();
@@ -101,7 +101,7 @@ impl Ranking {
     }
 }
 
-/// Scaled from 0, the farthest, to 1; `None` when all are equally near.
+/// Scales values from 0, the farthest, to 1; `None` when all are equally near.
 fn spread(near: &[f64]) -> Option<Vec<f64>> {
     let most = near.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let least = near.iter().copied().fold(f64::INFINITY, f64::min);
@@ -131,12 +131,12 @@ fn of_files(near: &HashMap<Uuid, f64>, docs: &[&Doc]) -> HashMap<Uuid, f64> {
     best.collect()
 }
 
-/// Of vectors of length 1; `None` when they can't be compared.
+/// The cosine of vectors of length 1; `None` when they can't be compared.
 fn cosine(one: &[f32], other: &[f32]) -> Option<f64> {
     (one.len() == other.len()).then(|| one.iter().zip(other).map(|(a, b)| f64::from(a * b)).sum())
 }
 
-/// The same as seen from `centre`.
+/// The cosine as seen from `centre`.
 fn cosine_from(centre: &[f32], one: &[f32], other: &[f32]) -> Option<f64> {
     if one.len() != other.len() {
         return None;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_another_model_are_passed_over() {
+    fn vectors_of_another_model_are_ignored() {
         let vectors = HashMap::from([
             (Uuid::from_u128(1), vec![1.0, 0.0, 0.0]),
             (Uuid::from_u128(2), vec![0.0, 1.0, 0.0]),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_rises_with_what_else_is_told_of_its_files() {
+    fn an_entry_rises_with_other_entries_of_its_files() {
         let doc = |id: u128, file: i64| Doc {
             entry: Uuid::from_u128(id),
             created_at: OffsetDateTime::UNIX_EPOCH,
@@ -230,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_the_middle_of_the_memory_is_near_to_nothing() {
-        // The first is the memory's centre, and nearer to the question than the second; seen from there it
-        // has no direction.
+    fn an_entry_at_the_centre_of_the_memory_is_near_to_nothing() {
+        // The first entry is the memory's centre, and nearer to the question than the second. Seen from the
+        // centre, it has no direction.
         let centre = [0.8, 0.6];
         let vectors = HashMap::from([
             (Uuid::from_u128(1), centre.to_vec()),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_hits_and_the_nearest_tell_how_near_an_answer_is() {
+    fn nearness_combines_the_best_hits_and_the_nearest_ones() {
         let vectors = HashMap::from([
             (Uuid::from_u128(1), vec![0.0, 1.0]),
             (Uuid::from_u128(6), vec![1.0, 0.0]),

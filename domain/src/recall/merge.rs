@@ -27,8 +27,8 @@ pub fn is_same_content(one: (&str, &[String], &str), other: (&str, &[String], &s
     plain(one.0) == plain(other.0) && set(one.1) == set(other.1) && body(one.2) == body(other.2)
 }
 
-/// The new tags and those of replaced entries, in their order, each once. Of more than [`MOST_TAGS`], drops
-/// the oldest that are not new.
+/// The new tags and those of replaced entries, in their order, each once. If there are more than
+/// [`MOST_TAGS`], drops the oldest that are not new.
 pub fn merged_tags<'a>(old: impl Iterator<Item = &'a [String]>, new: &'a [String]) -> Vec<String> {
     let own: BTreeSet<String> = new.iter().map(|tag| tag.to_lowercase()).collect();
     let mut seen = BTreeSet::new();
@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_to_a_file_and_read_again_says_the_same() {
-        let (said, other) = (tags("dns Zone"), tags("zone DNS"));
-        let one = ("Zones", said.as_slice(), "They wrap.\r\nAlways.\n");
+    fn content_is_equal_regardless_of_case_tag_order_and_line_ends() {
+        let (own, other) = (tags("dns Zone"), tags("zone DNS"));
+        let one = ("Zones", own.as_slice(), "They wrap.\r\nAlways.\n");
         for (another, expected) in [
             (("zones ", other.as_slice(), "They wrap.\nAlways."), true),
             (("zones", &other[1..], "They wrap.\nAlways."), false),

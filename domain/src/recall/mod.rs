@@ -1,6 +1,6 @@
-//! Which memory entries help with a task, and whether any does (SPEC 6.5).
+//! Finds the memory entries that help with a task, if any does (SPEC 6.5).
 //!
-//! Pure functions over analysed texts. The steps of a recall, for each kind of entry by itself:
+//! Pure functions over analysed texts. The steps of a recall, for each kind of entry separately:
 //!
 //! | step | what it does |
 //! | --- | --- |
@@ -10,12 +10,12 @@
 //! | [`first_hits`] | finds the common files of the best candidates by a fielded BM25, which bring more candidates |
 //! | [`rank()`] | fuses several views of each candidate to one score, with a confidence in the whole answer |
 //! | [`Floor`] | the confidence below which nothing is shown, calibrated on the memory itself |
-//! | [`Ranking::with_meaning`] | orders the best hits by vectors too, where a model makes them |
+//! | [`Ranking::with_meaning`] | orders the best hits by vectors too, if a model makes them |
 //! | [`Nearness`] | the meaning of distances in this memory, so that the floor covers words and vectors |
-//! | [`expected`], [`factor`] | move weights of used entries by what their attempts came to |
+//! | [`expected`], [`factor`] | adjust weights of used entries by the ends of their attempts |
 //! | [`select()`] | applies weights by verified outcomes, drops near-duplicates and far followers |
 //!
-//! Left to others: reading candidates (the coordinator's `store::memory::index`), and rendering them (`crate::prompt`).
+//! The coordinator's `store::memory::index` reads candidates, and `crate::prompt` renders them.
 
 pub mod lifecycle;
 pub mod words;

@@ -1,8 +1,8 @@
 //! An analysed text as one value: the number of words of each field, then the words, 32 bits each, most
 //! significant byte first. A file's key has the size of two words.
 //!
-//! Eight lists of words in a row would cost more than the words themselves. Migrations write this form in SQL
-//! (`int4send`).
+//! Eight separate lists of words would take more space than the words themselves. Migrations write this
+//! format in SQL (`int4send`).
 
 use super::doc::Analysed;
 use super::words::Word;
@@ -11,7 +11,6 @@ use super::words::Word;
 const FIELDS: usize = 8;
 
 impl Analysed {
-    /// As one value.
     pub fn pack(&self) -> Vec<u8> {
         let Self {
             title,
@@ -115,12 +114,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_out_again(one in analysed()) {
+        fn unpacking_returns_the_packed_value(one in analysed()) {
             prop_assert_eq!(Analysed::unpack(&one.pack()), Some(one));
         }
 
         #[test]
-        fn other_bytes_are_refused_or_are_what_they_say(bytes in vec(any::<u8>(), 0..200)) {
+        fn any_accepted_bytes_pack_to_themselves(bytes in vec(any::<u8>(), 0..200)) {
             if let Some(one) = Analysed::unpack(&bytes) {
                 prop_assert_eq!(one.pack(), bytes);
             }
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_the_one_that_migrations_write() {
+    fn the_format_matches_the_one_of_migrations() {
         let one = Analysed {
             title: vec![1, u32::MAX],
             files: vec![-2],

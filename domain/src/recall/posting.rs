@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::query::Lookup;
 
-/// Minutes of 127 years.
+/// Bits for the minutes of 127 years.
 const MINUTE_BITS: u32 = 26;
 /// 2000-01-01, from which minutes are counted. Seconds since 1970.
 const EPOCH_S: i64 = 946_684_800;
@@ -17,7 +17,7 @@ const EPOCH_S: i64 = 946_684_800;
 pub struct Posting(pub i64);
 
 impl Posting {
-    /// For an entry of that time. `memory_posting` in the schema does the same.
+    /// The posting of an entry. `memory_posting` in the schema computes the same.
     pub fn new(doc: i64, created_at: OffsetDateTime) -> Self {
         Self((doc << MINUTE_BITS) | minute(created_at))
     }
@@ -36,8 +36,8 @@ fn minute(at: OffsetDateTime) -> i64 {
     ((at.unix_timestamp() - EPOCH_S) / 60).clamp(0, (1 << MINUTE_BITS) - 1)
 }
 
-/// The entries with the most wanted keys, at most `most`; of equal ones the newest. None from a later minute
-/// than `before`.
+/// At most `most` entries with the most wanted keys; among equal ones, the newest. Excludes entries of a
+/// later minute than `before`.
 pub fn candidates(
     postings: &HashMap<i64, Vec<Posting>>,
     wanted: &[Lookup],
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn those_with_the_most_of_what_is_wanted_come_first_and_the_newest_of_them() {
+    fn entries_with_the_most_wanted_keys_come_first_then_the_newest() {
         let now = datetime!(2026-11-22 18:00 UTC);
         let at = |doc| Posting::new(doc, now - time::Duration::days(10 - doc));
         let postings = HashMap::from([

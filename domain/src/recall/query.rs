@@ -11,12 +11,12 @@ use super::words::{Word, names, words};
 const TITLE_WEIGHT: f64 = 2.0;
 /// Weight of a word of the task's context.
 const CONTEXT_WEIGHT: f64 = 0.5;
-/// Repetitions that count, in the title and elsewhere.
+/// Counted repetitions of a word, in the title and elsewhere.
 const TITLE_REPEATS: usize = 2;
 const TEXT_REPEATS: usize = 3;
-/// Words of the description that count.
+/// Counted words of the description.
 const TEXT_WORDS: usize = 120;
-/// Words of the surroundings that count.
+/// Counted words of the context.
 const CONTEXT_WORDS: usize = 80;
 /// Longest area, the part of a title before its colon. Characters.
 const AREA_CHARS: usize = 40;
@@ -26,7 +26,7 @@ const NAME_WEIGHT: f64 = 1.0;
 /// Index entries that one question may read: rare words first, until the sum of their entries.
 pub const POSTINGS: i64 = 2_000;
 
-/// A question.
+/// A question to the memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
     /// Words of the title, in order.
@@ -34,7 +34,7 @@ pub struct Query {
     /// Words of the description, in order.
     pub(super) text: Vec<Word>,
     pub(super) weights: BTreeMap<Word, f64>,
-    /// Names, and the title's single words, which may be files' names.
+    /// Names, and the single words of the title, which may be files' names.
     pub(super) names: Vec<Word>,
     /// Words of the title's area.
     pub(super) area: Vec<Word>,
@@ -44,7 +44,7 @@ pub struct Query {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lookup {
     pub key: i64,
-    /// Gain of an entry with this key when candidates are chosen.
+    /// Gain of an entry with this key in the choice of candidates.
     pub weight: f64,
 }
 
@@ -60,7 +60,7 @@ impl Query {
         }
     }
 
-    /// The question that an entry would be as a task, for calibration.
+    /// The question that an entry would be if it were a task, for calibration.
     pub fn of_entry(entry: &Analysed) -> Self {
         let text = entry.body.iter().copied().take(TEXT_WORDS).collect();
         Self::of_words(entry.title.clone(), text, &[], entry.names.clone())
@@ -90,12 +90,11 @@ impl Query {
         }
     }
 
-    /// Whether it asks nothing.
     pub fn is_empty(&self) -> bool {
         self.weights.is_empty()
     }
 
-    /// Every key whose frequency is needed, with the word.
+    /// Every key whose frequency is needed.
     pub fn lookups(&self, scope: Scope) -> impl Iterator<Item = i64> {
         let words = self.weights.keys().map(move |word| scope.key(Part::Word, *word));
         let names = self.names.iter().map(move |name| scope.key(Part::Name, *name));
@@ -137,7 +136,6 @@ impl Query {
             .collect()
     }
 
-    /// Neighbouring words of title and description.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Word, Word)> {
         [&self.title, &self.text]
             .into_iter()
@@ -159,7 +157,7 @@ fn area(title: &str) -> Vec<Word> {
     counts(&words(area)).into_keys().collect()
 }
 
-/// Words with how often they stand.
+/// Words with their numbers of occurrences.
 pub(super) fn counts(words: &[Word]) -> BTreeMap<Word, usize> {
     let mut counts = BTreeMap::new();
     for word in words {

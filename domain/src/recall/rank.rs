@@ -15,7 +15,7 @@ use super::words::Word;
 
 /// Hits that determine the confidence in an answer.
 pub(super) const RESTS_ON: usize = 5;
-/// Weight of a single-word name, which is a word as well, relative to a longer one.
+/// Weight of a single-word name relative to a longer one, since it also counts as a word.
 const SINGLE_NAME: f64 = 0.5;
 /// Age at which a candidate has lost half of its freshness.
 const HALF_LIFE_DAYS: f64 = 1200.0;
@@ -24,47 +24,48 @@ const BY_LENGTH: f64 = 0.75;
 
 type Pair = (Word, Word);
 
-/// What speaks for a candidate. All but title, area, freshness and breadth are relative to the best candidate: 0 to 1.
+/// Parts of a candidate's score. All but title, area, freshness and breadth are relative to the best
+/// candidate: 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct Parts {
-    /// Its words, by field; rare ones count even more than they do for the first hits.
+    /// Its words, by field; rare words count even more than for the first hits.
     pub words: f64,
     /// The question's words in its paths.
     pub place: f64,
-    /// Share of its title that the question says: 0 to 1.
+    /// Share of its title that the question contains: 0 to 1.
     #[serde(default)]
     pub title: f64,
-    /// Pairs of words that stand together in both.
+    /// Pairs of neighbouring words in both.
     pub pairs: f64,
-    /// Names of several words, and file names.
+    /// Names of several words, and file names, in both.
     pub names: f64,
-    /// Files of the first hits.
+    /// Files that it shares with the first hits.
     pub files: f64,
-    /// Files of all other candidates, by how well their words fit.
+    /// Files that it shares with all other candidates, weighted by how well their words fit.
     #[serde(default)]
     pub kin: f64,
-    /// Folders of the first hits.
+    /// Folders that it shares with the first hits.
     pub folders: f64,
-    /// The question's words in what all candidates say of one of its files, the best one.
+    /// The question's words in all candidates' texts on one of its files, the best one.
     #[serde(default)]
     pub told: f64,
-    /// Share of the area that the question's title names (`cli: …`) that its paths have: 0 to 1.
+    /// Share of the area in the question's title (`cli: …`) that its paths contain: 0 to 1.
     #[serde(default)]
     pub area: f64,
-    /// 1 new, 1/2 after 40 months.
+    /// 1 for a new entry, 1/2 after 40 months.
     pub freshness: f64,
-    /// Logarithm of its number of files: broad changes touch what others touch.
+    /// Logarithm of its number of files: broad changes touch the files of other changes.
     pub breadth: f64,
-    /// How near an outside model's vector of it is to the question's; 0 without one.
+    /// Nearness of its vector, from an outside model, to the question's; 0 without one.
     #[serde(default)]
     pub meaning: f64,
-    /// How near the vectors of one of its files' entries are, the best file; 0 without one.
+    /// Nearness of the vectors of the entries on one of its files, the best one; 0 without one.
     #[serde(default)]
     pub file_meaning: f64,
 }
 
 impl Parts {
-    /// Weights from a listwise regression over 19 histories; they hold for each of them when it is left out.
+    /// Weights from a listwise regression over 19 histories; they hold for each history when it is left out.
     fn fused(&self) -> f64 {
         self.lasting() + 1.1 * self.freshness
     }
@@ -91,7 +92,6 @@ pub struct Hit {
     pub entry: Uuid,
     /// The fused score; about 0 to 6, and 1 more with vectors.
     pub score: f64,
-    /// What it is made of.
     pub parts: Parts,
 }
 
@@ -100,7 +100,7 @@ pub struct Hit {
 pub struct Ranking {
     /// Best first.
     pub hits: Vec<Hit>,
-    /// How well the best hits answer, to be compared with a [`super::Floor`].
+    /// How well the best hits answer the question, to be compared with a [`super::Floor`].
     pub confidence: f64,
     /// Nearness of the best hits' vectors to the question's, a cosine from -1 to 1; `None` without vectors.
     pub near: Option<f64>,
@@ -140,7 +140,7 @@ impl<'a> WeightedQuery<'a> {
         self.rarity.get(word).copied().unwrap_or(0.0)
     }
 
-    /// The words of an entry, weighted by `rarity`.
+    /// The scores of entries by their words, weighted by `rarity`.
     fn words(&self, docs: &[&Doc], rarity: &HashMap<Word, f64>) -> Vec<f64> {
         let terms = Terms::new(&self.query.weights, rarity);
         let words = docs
@@ -149,7 +149,7 @@ impl<'a> WeightedQuery<'a> {
         words.collect()
     }
 
-    /// The rarity of words, rare ones rarer still.
+    /// The rarity of words, with rare ones made rarer still.
     fn rarer(&self) -> HashMap<Word, f64> {
         let rarer = |rare: f64| rare * (rare / self.rarest).sqrt();
         self.rarity
@@ -158,9 +158,9 @@ impl<'a> WeightedQuery<'a> {
             .collect()
     }
 
-    /// Its words and pairs in the paths of entries.
+    /// The scores of entries by the question's words and pairs in their paths.
     fn places(&self, docs: &[&Doc]) -> Vec<f64> {
-        // A path is short: a word that the question repeats does not repeat there.
+        // A path is short: a word that the question repeats occurs there once.
         let once = self
             .query
             .weights
@@ -181,7 +181,7 @@ impl<'a> WeightedQuery<'a> {
         rare.sum()
     }
 
-    /// Its names in an entry. A single-word name counts `single`.
+    /// The question's names in an entry. A single-word name counts `single`.
     fn shared_names(&self, doc: &Doc, single: f64) -> f64 {
         let has: BTreeSet<Word> = doc.words.all_names().collect();
         let shared = has.iter().filter_map(|name| {
@@ -227,7 +227,7 @@ impl<'a> WeightedQuery<'a> {
         }
     }
 
-    /// The question's weight, and the part of it that the memory has never seen.
+    /// The question's weight, and the part of it that is new to the memory.
     fn weight(&self) -> (f64, f64) {
         let weights = self.query.weights.iter();
         let weights = weights.map(|(word, weight)| (word, weight * self.rare(word)));
@@ -302,7 +302,7 @@ pub fn rank(
     }
 }
 
-/// A value by the greatest of all.
+/// A value relative to the greatest one.
 fn relative(values: &[f64], at: usize) -> f64 {
     let most = values.iter().copied().fold(0.0, f64::max);
     if most > 0.0 { values[at] / most } else { 0.0 }
@@ -319,21 +319,21 @@ fn title_coverage(query: &Query, docs: &[&Doc]) -> Vec<f64> {
         .iter()
         .map(|doc| doc.words.title.iter().copied().collect())
         .collect();
-    let mut standing: HashMap<Word, f64> = HashMap::new();
+    let mut frequency: HashMap<Word, f64> = HashMap::new();
     for word in titles.iter().flatten() {
-        *standing.entry(*word).or_insert(0.0) += 1.0;
+        *frequency.entry(*word).or_insert(0.0) += 1.0;
     }
-    let weight = |word: &Word| (1.0 + docs.len() as f64 / standing[word]).ln();
-    let said = |title: &BTreeSet<Word>| -> f64 {
+    let weight = |word: &Word| (1.0 + docs.len() as f64 / frequency[word]).ln();
+    let coverage = |title: &BTreeSet<Word>| -> f64 {
         let all: f64 = title.iter().map(weight).sum();
-        let said = title.iter().filter(|word| query.weights.contains_key(word));
+        let covered = title.iter().filter(|word| query.weights.contains_key(word));
         if all > 0.0 {
-            said.map(weight).sum::<f64>() / all
+            covered.map(weight).sum::<f64>() / all
         } else {
             0.0
         }
     };
-    titles.iter().map(said).collect()
+    titles.iter().map(coverage).collect()
 }
 
 /// Kinship by files: the sum of the cosines between each candidate's files and the others'. Candidates with
@@ -355,11 +355,11 @@ fn kin(docs: &[&Doc], words: &[f64], best: f64) -> Vec<f64> {
     docs.iter().zip(&weights).map(of).collect()
 }
 
-/// All candidates' words on a file.
+/// The words of all candidates on a file.
 #[derive(Debug, Clone)]
 struct FileEvidence {
-    /// Number of their texts with each queried word.
-    said: Vec<f64>,
+    /// Number of texts with each queried word.
+    texts: Vec<f64>,
     /// Words of these texts.
     length: f64,
 }
@@ -370,7 +370,7 @@ fn words_on_best_file(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     let alike = query.weights.keys().map(|word| (*word, 1.0)).collect();
     let terms = Terms::new(&query.weights, &alike);
     let none = FileEvidence {
-        said: vec![0.0; terms.gains.len()],
+        texts: vec![0.0; terms.gains.len()],
         length: 0.0,
     };
     let mut files: HashMap<i64, FileEvidence> = HashMap::new();
@@ -380,28 +380,31 @@ fn words_on_best_file(query: &Query, docs: &[&Doc]) -> Vec<f64> {
         let asked = text.into_iter().flatten().filter_map(|word| terms.find(*word));
         let asked: BTreeSet<usize> = asked.collect();
         for file in &doc.words.files {
-            let told = files.entry(*file).or_insert_with(|| none.clone());
-            told.length += length as f64;
+            let evidence = files.entry(*file).or_insert_with(|| none.clone());
+            evidence.length += length as f64;
             for at in &asked {
-                told.said[*at] += 1.0;
+                evidence.texts[*at] += 1.0;
             }
         }
     }
     let all = files.len() as f64;
-    let mean = files.values().map(|told| told.length).sum::<f64>() / all.max(1.0);
+    let mean = files.values().map(|evidence| evidence.length).sum::<f64>() / all.max(1.0);
     // A word on few of these files distinguishes them.
     let gain = |(at, gain): (usize, &f64)| {
-        let known = files.values().filter(|told| told.said[at] > 0.0).count() as f64;
+        let known = files.values().filter(|evidence| evidence.texts[at] > 0.0).count() as f64;
         gain * (1.0 + (all - known + 0.5) / (known + 0.5)).ln()
     };
     let gains: Vec<f64> = terms.gains.iter().enumerate().map(gain).collect();
-    let score = |told: &FileEvidence| -> f64 {
-        let length = 1.0 - BY_LENGTH + BY_LENGTH * told.length / mean.max(1.0);
-        let said = gains.iter().zip(&told.said).filter(|(_, times)| **times > 0.0);
-        said.map(|(gain, times)| gain * times * (K1 + 1.0) / (times + K1 * length))
+    let score = |evidence: &FileEvidence| -> f64 {
+        let length = 1.0 - BY_LENGTH + BY_LENGTH * evidence.length / mean.max(1.0);
+        let found = gains.iter().zip(&evidence.texts).filter(|(_, times)| **times > 0.0);
+        found.map(|(gain, times)| gain * times * (K1 + 1.0) / (times + K1 * length))
             .sum()
     };
-    let scores: HashMap<i64, f64> = files.iter().map(|(file, told)| (*file, score(told))).collect();
+    let scores: HashMap<i64, f64> = files
+        .iter()
+        .map(|(file, evidence)| (*file, score(evidence)))
+        .collect();
     let best = |doc: &&Doc| {
         doc.words
             .files
@@ -419,22 +422,21 @@ struct Evidence {
     best: f64,
     /// The question's weight: a long question finds something more easily.
     asked: f64,
-    /// The share of it that the memory has never seen.
+    /// The share of that weight that is new to the memory.
     unknown: f64,
     /// The share of the title that one of the best hits covers.
     title: f64,
     /// Pairs of words that one of the best hits shares with the question.
     pairs: f64,
-    /// How far the first hit is the best in every view. Freshness is left out: a memory without changes keeps
-    /// its answers.
+    /// The first hit's score in all views except freshness: a memory without changes keeps its answers.
     first: f64,
-    /// Rarity of a word that is nowhere.
+    /// Rarity of a word in no entry.
     rarest: f64,
 }
 
 impl Evidence {
-    /// Weights from a logistic regression over histories, each left out once. Only differences count: the
-    /// required confidence depends on the memory ([`super::Floor`]).
+    /// Weights from a logistic regression over histories, each left out once. Only differences count, since
+    /// the required confidence depends on the memory ([`super::Floor`]).
     fn confidence(&self) -> f64 {
         1.6 * (self.best.max(1e-9) / self.asked.max(1e-9).sqrt()).ln() + 2.5 * self.title - 4.0 * self.unknown
             + 0.65 * self.pairs / self.rarest

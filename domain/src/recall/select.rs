@@ -8,9 +8,9 @@ use uuid::Uuid;
 use super::rank::Hit;
 use super::words::{Word, words};
 
-/// Least share of the best score of a shown entry.
+/// Least score of a shown entry, as a share of the best one.
 const FAR: f64 = 0.45;
-/// Entries of one task that are shown together, so that what one task wrote doesn't crowd out the others.
+/// Maximum number of entries of one task that are shown together, so that they do not crowd out others.
 const OF_ONE_TASK: usize = 2;
 /// Of two entries with more than this share of common words, one is shown (SPEC 6.5).
 const NEAR: f64 = 0.8;
@@ -21,11 +21,11 @@ pub struct Entry {
     pub hit: Hit,
     /// Entries of different categories are never duplicates of each other.
     pub category: String,
-    /// By verified outcomes, 0.2 to 3 (SPEC 6.7).
+    /// Weight by verified outcomes, 0.2 to 3 (SPEC 6.7).
     pub weight: f64,
     /// Ids grow with time.
     pub id: Uuid,
-    /// Whether somebody gave it, not an agent's session (SPEC 6.8).
+    /// Whether it was given, not learned by an agent's session (SPEC 6.8).
     pub trusted: bool,
     /// The task that learned it.
     pub task: Option<Uuid>,
@@ -37,18 +37,17 @@ pub struct Entry {
 pub enum Dropped {
     /// The answer as a whole is below the memory's floor.
     BelowFloor,
-    /// Far behind the best one, or weighed down by failed attempts that were shown it.
+    /// Far behind the best entry, or weighed down by failed attempts that got it.
     FarBehind,
-    /// A person's entry has the same content, or a newer one of the same trust.
+    /// A person's entry, or a newer one of the same trust, has the same content.
     Duplicate,
-    /// There are better ones.
+    /// There are enough better entries.
     Enough,
-    /// There are better ones of the same task.
+    /// There are enough better entries of the same task.
     SameTask,
 }
 
 impl Dropped {
-    /// Why, in words.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BelowFloor => "below the floor of this memory",
@@ -68,7 +67,7 @@ pub struct Chosen {
     pub score: f64,
 }
 
-/// Chooses at most `limit` entries, best first, and says why others are not shown.
+/// Chooses at most `limit` entries, best first, and returns the reasons why others are not shown.
 pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Dropped)>) {
     let best = entries.iter().map(|entry| entry.hit.score).fold(0.0, f64::max);
     let mut ranked: Vec<Chosen> = entries
@@ -122,8 +121,8 @@ pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Drop
     (chosen, dropped)
 }
 
-/// For texts in their order of display, why each is not shown: at most `most` are, and none that resembles an
-/// earlier one.
+/// For texts in their order of display, the reason why each is not shown: at most `most` are shown, and none
+/// that resembles an earlier one.
 pub fn unlike<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize) -> Vec<Option<Dropped>> {
     let mut shown: Vec<BTreeSet<Word>> = Vec::new();
     let dropped = texts.into_iter().map(|text| {
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_gave_is_shown_before_a_newer_one_of_an_agent() {
+    fn a_persons_entry_precedes_a_newer_one_of_an_agent() {
         let one = "run the parser tests with nextest after every change";
         let other = "run the parser tests with nextest after each change";
         let given = |id, score, text| Entry {
@@ -267,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_together_is_shown_once_and_bounded() {
-        let told = unlike(
+    fn texts_shown_together_are_distinct_and_bounded() {
+        let reasons = unlike(
             [
                 "the kettle boils over when it is full",
                 "the spout whistles",
@@ -279,7 +278,7 @@ mod tests {
             3,
         );
         assert_eq!(
-            told,
+            reasons,
             [None, None, Some(Dropped::Duplicate), None, Some(Dropped::Enough)]
         );
     }

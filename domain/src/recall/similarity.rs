@@ -1,12 +1,12 @@
-//! The meaning of a cosine. Cosines differ between models and memories, so none is near or far by itself. A
-//! memory is queried with its own entries, as for its [`super::Floor`]. The nearness of their answers is the
-//! usual one, and its deviation is scaled to that of words.
+//! Gives cosines a meaning. They differ between models and memories, so none is near or far by itself. A
+//! memory is queried with its own entries, as for its [`super::Floor`]. The mean nearness of their answers is
+//! the usual one, and deviations from it are scaled to those of words.
 
 use super::floor::{quantile_floor, trust};
 
-/// Share of its own entries that a memory may leave unanswered. Fewer than by words alone, since vectors
-/// distinguish the others better: with this, as many questions without an answer get none, over nine
-/// histories and two models.
+/// Share of its own entries that a memory may leave unanswered. It is smaller than by words alone, since
+/// vectors distinguish the others better. With this value, as many questions without an answer get none, over
+/// nine histories and two models.
 const UNANSWERED: f64 = 0.055;
 /// Cosines with a smaller deviation differ by rounding only.
 const LEAST: f64 = 1e-6;
@@ -14,11 +14,11 @@ const LEAST: f64 = 1e-6;
 /// Properties of one model's vectors in one memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearness {
-    /// The mean of its entries' vectors: their common part distinguishes none of them.
+    /// The mean of its entries' vectors: their common part distinguishes no entry.
     pub centre: Vec<f32>,
     /// Mean nearness of answers to its own entries: a cosine.
     pub usual: f64,
-    /// Confidence per cosine, so that it deviates as much as that of words.
+    /// Confidence per cosine, scaled so that it deviates as much as that of words.
     pub weight: f64,
     /// The confidence that 94 of 100 of its own entries reach.
     pub floor: f64,
@@ -29,12 +29,13 @@ pub struct Nearness {
 pub struct Own {
     /// Confidence in the answer by its words.
     pub confidence: f64,
-    /// How near it is, a cosine.
+    /// Nearness of the answer: a cosine.
     pub near: f64,
 }
 
 impl Nearness {
-    /// For a memory with this centre; `None` when all of its entries are equally near.
+    /// Computes the properties for a memory with this centre; `None` when all of its entries are equally
+    /// near.
     pub fn of(centre: Vec<f32>, own: &[Own]) -> Option<Self> {
         let (_, words) = spread(own.iter().map(|one| one.confidence));
         let (usual, varies) = spread(own.iter().map(|one| one.near));
@@ -52,8 +53,8 @@ impl Nearness {
         })
     }
 
-    /// Confidence in an answer of a memory with so many entries, by its words and its nearness. Uses as much
-    /// of the latter as of the calibrated floor.
+    /// Confidence in an answer of a memory with `entries` entries, by its words and its nearness. Nearness
+    /// has the same weight as the calibration of the floor.
     pub fn confidence(&self, entries: i64, words: f64, near: f64) -> f64 {
         words + trust(entries) * self.weight * (near - self.usual)
     }
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_count_as_much_as_words_do_whatever_their_scale() {
+    fn vectors_count_as_much_as_words_at_any_scale() {
         for scale in [1.0, 0.1] {
             let all: Vec<Own> = (0..100)
                 .map(|n| own(8.0 + f64::from(n % 10), 0.5 + scale * f64::from(n / 10) / 10.0))
@@ -98,7 +99,7 @@ mod tests {
             let nearness = Nearness::of(vec![0.5], &all).unwrap();
             assert!((nearness.usual - 0.5 - scale * 0.45).abs() < 1e-9);
             assert!((nearness.weight - 10.0 / scale).abs() < 1e-9, "{nearness:?}");
-            // The sums go from 3.5 to 21.5; three of the hundred are less than 5.5.
+            // The sums range from 3.5 to 21.5; three of the hundred are below 5.5.
             assert!((nearness.floor - 5.5).abs() < 1e-9, "{nearness:?}");
             let near = nearness.usual + scale * 0.2;
             assert!((nearness.confidence(1_000, 9.0, near) - 11.0).abs() < 1e-9);
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_are_all_as_near_show_nothing() {
+    fn equally_near_entries_give_no_nearness() {
         assert_eq!(Nearness::of(vec![1.0], &[]), None);
         let alike: Vec<Own> = (0..10).map(|n| own(f64::from(n), 0.3)).collect();
         assert_eq!(Nearness::of(vec![1.0], &alike), None);

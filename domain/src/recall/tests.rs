@@ -92,7 +92,7 @@ fn rare_words_count_more_than_frequent_ones() {
 }
 
 #[test]
-fn entries_about_the_files_of_the_first_hits_help_as_well() {
+fn entries_on_the_files_of_the_first_hits_rank_higher() {
     let memory = Memory::of(&[
         ("Serial numbers wrap around", "", &["src/zone/serial.rs"], 1),
         ("Keep it sorted", "", &["src/zone/serial.rs"], 1),
@@ -102,7 +102,7 @@ fn entries_about_the_files_of_the_first_hits_help_as_well() {
 }
 
 #[test]
-fn an_entry_is_known_by_the_company_of_its_files() {
+fn an_entry_gains_from_others_with_the_same_files() {
     let memory = Memory::of(&[
         ("Serial numbers wrap around", "", &["src/zone/serial.rs"], 1),
         ("Keep it sorted", "", &["src/zone/serial.rs"], 1),
@@ -118,7 +118,7 @@ fn an_entry_is_known_by_the_company_of_its_files() {
 }
 
 #[test]
-fn a_file_is_known_by_all_that_is_said_of_it() {
+fn all_texts_on_a_file_describe_it_together() {
     let memory = Memory::of(&[
         ("Serial numbers wrap around", "", &["src/zone/serial.rs"], 1),
         ("Zones are compared", "", &["src/zone/serial.rs"], 1),
@@ -126,19 +126,19 @@ fn a_file_is_known_by_all_that_is_said_of_it() {
         ("Plain", "", &[], 1),
     ]);
     let ranking = memory.asked("Compare serial numbers of zones", "");
-    let told: HashMap<u128, f64> = ranking
+    let scores: HashMap<u128, f64> = ranking
         .hits
         .iter()
         .map(|hit| (hit.entry.as_u128(), hit.parts.told))
         .collect();
     assert!(
-        told[&1] == 1.0 && told[&2] == 1.0 && told[&3] < 0.5 && told[&4] == 0.0,
-        "{told:?}"
+        scores[&1] == 1.0 && scores[&2] == 1.0 && scores[&3] < 0.5 && scores[&4] == 0.0,
+        "{scores:?}"
     );
 }
 
 #[test]
-fn the_area_of_a_title_is_looked_for_in_the_paths() {
+fn the_area_of_a_title_is_searched_in_the_paths() {
     let memory = Memory::of(&[
         ("Plain", "", &["cli/src/main.rs"], 1),
         ("Other", "", &["lib/src/main.rs"], 1),
@@ -162,7 +162,7 @@ fn the_area_of_a_title_is_looked_for_in_the_paths() {
 }
 
 #[test]
-fn a_title_counts_by_how_much_of_it_the_question_says() {
+fn a_title_counts_by_its_share_in_the_question() {
     let memory = Memory::of(&[
         ("Serial numbers", "", &[], 1),
         ("Serial numbers of invoices in French", "", &[], 1),
@@ -173,7 +173,7 @@ fn a_title_counts_by_how_much_of_it_the_question_says() {
 }
 
 #[test]
-fn neighbours_in_a_path_are_found() {
+fn neighbouring_words_of_a_path_are_found() {
     let memory = Memory::of(&[
         ("One", "", &["src/edit/bulk.rs"], 1),
         ("Other", "", &["src/bulk_edit.rs"], 1),
@@ -182,7 +182,7 @@ fn neighbours_in_a_path_are_found() {
 }
 
 #[test]
-fn of_two_alike_the_newer_one_is_first() {
+fn the_newer_of_two_equal_entries_is_first() {
     let memory = Memory::of(&[
         ("Retry with jitter", "one", &["a.rs"], 900),
         ("Retry with jitter", "two", &["b.rs"], 2),
@@ -200,7 +200,7 @@ fn a_name_is_found_however_it_is_written() {
 }
 
 #[test]
-fn confidence_tells_an_answer_from_none() {
+fn confidence_distinguishes_an_answer_from_none() {
     let memory = Memory::of(&[
         (
             "Serial numbers of zone files wrap around",
@@ -230,7 +230,7 @@ fn confidence_tells_an_answer_from_none() {
 }
 
 #[test]
-fn memories_do_not_meet() {
+fn scopes_share_no_keys() {
     let keys = |scope| analyse(scope, "Parser", "", &[], &[]).keys(scope);
     let one = keys(Scope::new("one", Kind::Learning));
     for other in [
@@ -277,7 +277,7 @@ fn a_question_reads_a_bounded_part_of_the_index() {
 
 proptest! {
     #[test]
-    fn any_texts_can_be_asked_and_ranked(
+    fn any_texts_can_be_queried_and_ranked(
         texts in proptest::collection::vec("\\PC{0,60}", 1..8), title in "\\PC{0,60}", text in "\\PC{0,200}",
     ) {
         let entries: Vec<(&str, &str, &[&str], i64)> =

@@ -4,7 +4,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 
 /// Most words of a text; the rest is ignored.
 pub const MAX_WORDS: usize = 400;
-/// As git abbreviates a commit.
+/// Length of a commit as git abbreviates it.
 const SHORT_HASH: usize = 7;
 /// Longest part of a text that is searched for names. Bytes.
 const MAX_NAMES_BYTES: usize = 20_000;
@@ -45,7 +45,7 @@ pub fn words(text: &str) -> Vec<Word> {
         .collect()
 }
 
-/// As [`words`], neither stemmed nor hashed.
+/// Like [`words`], but neither stemmed nor hashed.
 fn plain_words(text: &str) -> impl Iterator<Item = String> {
     pieces(text)
         .filter(|piece| !is_hash(piece))
@@ -90,7 +90,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
         .filter(|piece| !piece.is_empty())
 }
 
-/// A commit, an id of a task or a part of one: no other text has it.
+/// Whether a piece is a commit, a task's id or a part of one: no other text has it.
 fn is_hash(piece: &str) -> bool {
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     piece.len() >= SHORT_HASH
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_cut_as_a_reader_sees_it() {
+    fn code_is_split_into_its_words() {
         for (text, expected) in [
             ("parse_bulkEdit", vec!["parse", "bulk", "edit"]),
             ("HTTPServerError2", vec!["http", "server", "error2"]),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn stems_meet() {
+    fn forms_of_a_word_have_one_stem() {
         assert_eq!(words("parsing parsed parses"), vec![hash("pars"); 3]);
     }
 

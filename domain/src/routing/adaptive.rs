@@ -1,10 +1,10 @@
 //! Chooses a model by the outcomes of earlier attempts in the repository (SPEC 7.1).
 //!
-//! A failed attempt costs its price and leaves the task to the next one, and at last to a person. So the
-//! value of a model is its price plus the expected cost after it; the cheapest goes first. The success rate
-//! of a model is drawn from its known outcomes (Thompson sampling). A model with few attempts gets a chance
-//! now and then, one that is known to be worse hardly any. The draw depends only on the task, its attempt and
-//! the rows, so a choice can be reproduced from them.
+//! A failed attempt costs its price and leaves the task to the next attempt, and finally to a person. So a
+//! model is judged by its price plus the expected cost after it; the cheapest goes first. The success rate of
+//! a model is drawn from its known outcomes (Thompson sampling). A model with few attempts gets a chance now
+//! and then, and a model that is known to be worse hardly ever does. The draw depends only on the task, its
+//! attempt and the rows, so a choice can be reproduced from them.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::sigil::Difficulty;
@@ -14,9 +14,9 @@ use rand_distr::{Beta, Distribution as _};
 
 use super::strategy::Choice;
 
-/// ModelStats attempts before anything is learned from them.
+/// Known attempts before anything is learned from them.
 pub const ENOUGH: f64 = 10.0;
-/// Failures before an attempt are distinguished up to this number.
+/// Attempts are distinguished by their task's earlier failures, up to this number.
 pub const MOST_FAILURES: usize = 2;
 /// Price of a task that a person takes over, in attempts of the most expensive model.
 pub const TAKEOVER_PRICE: f64 = 20.0;
@@ -31,11 +31,10 @@ const PRIOR: f64 = 2.0;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcomes {
     pub model: String,
-    /// How their agents rated the task.
+    /// The agents' rating of the task.
     pub difficulty: Option<Difficulty>,
-    /// Earlier failures of their tasks that a stronger model may mend, at most [`MOST_FAILURES`].
+    /// Earlier failures of their tasks that a stronger model may avoid, at most [`MOST_FAILURES`].
     pub failures: usize,
-    /// How many there were.
     pub attempts: f64,
     /// Number of done attempts that passed verification.
     pub done: f64,
@@ -49,17 +48,17 @@ pub struct Outcomes {
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     pub task: TaskId,
-    /// Number of its attempt.
+    /// Number of the task's attempt.
     pub attempt: i32,
-    /// How an earlier attempt rated it.
+    /// The rating of an earlier attempt.
     pub difficulty: Option<Difficulty>,
-    /// Its failures that a stronger model may mend.
+    /// The task's failures that a stronger model may avoid.
     pub failures: usize,
     /// Attempts that may fail before a person is asked, including this one.
     pub tries: usize,
 }
 
-/// Estimates for a model after so many failures.
+/// Estimates for a model after a number of failures.
 #[derive(Debug, Clone, Copy, Default)]
 struct ModelStats {
     attempts: f64,
@@ -81,7 +80,7 @@ pub fn choose(models: &[&str], facts: Facts, rows: &[Outcomes]) -> Option<Choice
         .filter(|row| models.contains(&row.model.as_str()))
         .filter(|row| facts.difficulty.is_none() || row.difficulty == facts.difficulty)
         .collect();
-    // There may be too few tasks with this rating.
+    // Too few tasks may have this rating.
     let all: Vec<&Outcomes> = rows
         .iter()
         .filter(|row| models.contains(&row.model.as_str()))
@@ -147,7 +146,7 @@ fn prices(models: &[&str], rows: &[&Outcomes]) -> Vec<f64> {
         (attempts > 0.0).then(|| price / attempts)
     };
     let known: Vec<Option<f64>> = models.iter().map(price).collect();
-    // For unknown models, the nearest known one.
+    // An unknown model's price follows from that of the nearest known one.
     let of = |index: usize| {
         let near = (0..known.len())
             .filter_map(|other| Some((other, known[other]?)))
@@ -202,12 +201,12 @@ fn words(
     let cost = |index: usize| format!("{:.2} USD", expected[index]);
     if drawn == mean {
         format!(
-            "cheapest to done in this repository, {} expected: {known}",
+            "least expected cost in this repository, {}: {known}",
             cost(drawn)
         )
     } else {
         format!(
-            "tried to learn more of it: {known}; {} expected, {} of {}",
+            "tried to learn more about it: {known}; {} expected, {} of {}",
             cost(drawn),
             cost(mean),
             models[mean]
@@ -244,12 +243,12 @@ mod tests {
     const MODELS: &[&str] = &["haiku", "sonnet", "opus"];
 
     #[test]
-    fn what_is_cheapest_to_done_is_chosen_and_said() {
+    fn the_cheapest_model_is_chosen_with_a_reason() {
         let check = |rows: &[Outcomes], facts: Facts, model: &str, reason: &str| {
             let choice = choose(MODELS, facts, rows).unwrap();
             assert_eq!((choice.model.as_str(), choice.reason.as_str()), (model, reason));
         };
-        // A cheap model that does nearly all, and the work of others after its failures.
+        // A cheap model does nearly all tasks, and stronger ones do those that it failed.
         let rows = [
             row("haiku", 0, 400.0, 380.0, 0.05),
             row("sonnet", 0, 400.0, 390.0, 0.3),
@@ -262,26 +261,26 @@ mod tests {
             &rows,
             facts(0),
             "haiku",
-            "cheapest to done in this repository, 0.13 USD expected: 380 of its 400 attempts were done",
+            "least expected cost in this repository, 0.13 USD: 380 of its 400 attempts were done",
         );
         check(
             &rows,
             facts(1),
             "opus",
-            "cheapest to done in this repository, 1.52 USD expected: 360 of its 400 attempts after a failure were done",
+            "least expected cost in this repository, 1.52 USD: 360 of its 400 attempts after a failure were done",
         );
     }
 
     #[test]
-    fn nothing_is_chosen_while_nothing_is_known() {
+    fn nothing_is_chosen_while_too_little_is_known() {
         assert_eq!(choose(MODELS, facts(0), &[]), None);
         assert_eq!(choose(MODELS, facts(0), &[row("sonnet", 0, 9.0, 9.0, 1.0)]), None);
-        // Models of before.
+        // Models that are no longer configured.
         assert_eq!(choose(MODELS, facts(0), &[row("gone", 0, 99.0, 9.0, 1.0)]), None);
     }
 
     #[test]
-    fn a_choice_can_be_made_again_and_others_are_tried_now_and_then() {
+    fn a_choice_is_reproducible_and_other_models_get_a_chance() {
         let rows = [row("sonnet", 0, 20.0, 18.0, 0.3)];
         let chosen = |n: u128| {
             let facts = Facts {

@@ -1,4 +1,4 @@
-//! Which model an attempt gets, and why.
+//! Chooses the model of an attempt, with a reason.
 
 pub mod adaptive;
 pub mod strategy;

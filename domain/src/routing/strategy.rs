@@ -11,12 +11,12 @@ pub struct Tiers(Vec<Tier>);
 /// A tier and its names among agents' models.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tier {
-    /// What people and `<next-model>` call it.
+    /// Its name for people and in `<next-model>`.
     pub name: String,
     /// Names to look for among an agent's models, best first; the tier's own name is always tried.
     #[serde(default)]
     pub names: Vec<String>,
-    /// The agent that has it, unless the task or its run names one; `None` leaves that to the worker.
+    /// The agent that has it, unless the task or its run names one; `None` lets the worker choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
@@ -71,7 +71,7 @@ impl Tiers {
     }
 }
 
-/// How models are chosen.
+/// The way to choose models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(
@@ -80,16 +80,16 @@ impl Tiers {
     sqlx(type_name = "text", rename_all = "kebab-case")
 )]
 pub enum Strategy {
-    /// Always the same.
+    /// Always the run's model.
     Fixed,
-    /// Middle; strongest in trouble; weakest while easy tasks go well.
+    /// The middle tier; the strongest in trouble; the weakest while easy tasks go well.
     #[default]
     CostOptimized,
-    /// Weakest first, one up a failure.
+    /// The weakest first, one tier up after each failure.
     Escalate,
-    /// Strongest to plan, then middle.
+    /// The strongest to plan, then the middle tier.
     PlanThenExecute,
-    /// By outcomes of earlier attempts in the repository; as `cost-optimized` while too little is known.
+    /// By outcomes of earlier attempts in the repository; like `cost-optimized` while too little is known.
     Adaptive,
 }
 
@@ -102,7 +102,6 @@ impl Strategy {
         Self::Adaptive,
     ];
 
-    /// Reads the word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|strategy| strategy.as_str() == word)
     }
@@ -119,7 +118,6 @@ impl Strategy {
     }
 }
 
-/// What the choice depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {
     /// The run's model, for the `fixed` strategy or as a request.
@@ -128,7 +126,7 @@ pub struct Facts<'a> {
     pub hint: Option<&'a str>,
     /// The task's own model, from the graph.
     pub task_model: Option<&'a str>,
-    /// Failures of this task in a row that a stronger model may mend.
+    /// Failures of this task in a row that a stronger model may avoid.
     pub failures: i16,
     /// The run's last attempts, at most 10: their number, and the number of done ones.
     pub recent: (u32, u32),
@@ -142,24 +140,23 @@ pub struct Facts<'a> {
     pub outcomes: Option<(adaptive::Facts, &'a [Outcomes])>,
 }
 
-/// A model and why.
+/// A model and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// A tier's name, or a model's own name that is no tier.
     pub model: String,
-    /// Why, in words.
     pub reason: String,
 }
 
-/// How the reason begins for a model that an agent asked for, over whatever else would be chosen (SPEC 7.1).
+/// Start of the reason for a model that an agent requested. It overrides any other choice (SPEC 7.1).
 const HINTED: &str = "an agent asked for it";
 
-/// Whether a model was chosen since an agent asked for it.
+/// Whether a model was chosen because an agent requested it.
 pub fn is_hinted(reason: &str) -> bool {
     reason.starts_with(HINTED)
 }
 
-/// Why a model goes before what else would be chosen, which is named where it is another one.
+/// A model that overrides the strategy's choice; the reason names that choice if it is another model.
 fn overriding(model: &str, why: &str, strategy: Strategy, tiers: &Tiers, without: &Facts<'_>) -> Choice {
     let instead = choose(strategy, tiers, without).filter(|instead| instead.model != model);
     let instead = instead.map(|instead| match without.task_model {
@@ -237,7 +234,7 @@ fn choice(model: &str, reason: &str) -> Choice {
     }
 }
 
-/// The tier with a low cost for its results, and why.
+/// The tier with a low cost for its results, and the reason.
 fn cost_optimized(tiers: &Tiers, facts: &Facts<'_>) -> (usize, &'static str) {
     let (attempts, done) = facts.recent;
     if facts.failures >= 2 {
@@ -262,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agents_hint_goes_before_everything_and_says_so() {
+    fn an_agents_hint_overrides_everything_and_the_reason_says_so() {
         let facts = Facts {
             hint: Some("haiku"),
             task_model: Some("opus"),
@@ -301,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_get_the_strongest_where_it_matters() {
+    fn reviews_and_planned_steps_get_the_strongest_model() {
         let step = |step| Facts {
             run_model: Some("own"),
             step: Some(step),

@@ -1,8 +1,8 @@
-//! What tasks get whose submission leaves it out.
+//! Default settings of tasks.
 
 use serde::{Deserialize, Serialize};
 
-/// What a task gets that doesn't say otherwise.
+/// Settings of a task whose submission omits them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TaskDefaults {
     pub max_retries: i32,
@@ -11,7 +11,7 @@ pub struct TaskDefaults {
 }
 
 impl Default for TaskDefaults {
-    /// SPEC 3.4, 8.
+    /// The defaults of SPEC 3.4 and 8.
     fn default() -> Self {
         Self {
             max_retries: 3,

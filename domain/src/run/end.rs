@@ -8,7 +8,7 @@ use crate::run::Run;
 use crate::states::{FeatureState, RunOutcome, TaskState};
 use crate::status::counts::Counts;
 
-/// The reason of a run whose agent gave its feature up.
+/// The reason of a run whose agent gave up its feature.
 pub const GIVEN_UP: &str = "an agent promised that the feature can't be done";
 
 /// Facts on a running feature.
@@ -24,11 +24,11 @@ pub struct Facts<'a> {
     pub following_up: bool,
     /// Whether an integration is open that may land without a person.
     pub integrating: bool,
-    /// Why nothing lands before a person's decision on the gate, if so.
+    /// The reason why nothing lands before a person's decision on the gate, if any.
     pub gate: Option<String>,
-    /// Why no session of the feature may start any more, by its own limit.
+    /// The reason why no session of the feature may start any more, by the feature's own limit.
     pub held: Option<String>,
-    /// The task that the run is of alone, and its state.
+    /// The only task of the run, and its state.
     pub only: Option<(TaskId, TaskState)>,
     pub run: &'a Run,
     pub now: OffsetDateTime,
@@ -37,17 +37,14 @@ pub struct Facts<'a> {
 /// The next step of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing.
     GoOn,
     /// A limit is reached: end the sessions.
     EndSessions {
-        /// Which limit, in words.
+        /// The limit, in words.
         reason: String,
     },
-    /// The run is over.
     End {
         outcome: RunOutcome,
-        /// Why, in words.
         reason: String,
     },
 }
@@ -102,7 +99,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     nothing_runs(facts)
 }
 
-/// How a run ended without open tasks.
+/// The end of a run without open tasks.
 fn all_over(facts: &Facts<'_>) -> Decision {
     let count = |state| facts.counts.of(state);
     let counts = (count(TaskState::Failed), count(TaskState::NeedsReview));
@@ -114,13 +111,13 @@ fn all_over(facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// How a run ended whose open tasks can't be worked on.
+/// The end of a run whose open tasks can't be worked on.
 fn nothing_runs(facts: &Facts<'_>) -> Decision {
     let count = |state| facts.counts.of(state);
     match (count(TaskState::Failed), count(TaskState::NeedsReview)) {
         (0, 0) => end(
             RunOutcome::Blocked,
-            "what is left waits for tasks that were cancelled".into(),
+            "the remaining tasks wait for cancelled ones".into(),
         ),
         (0, n) => end(
             RunOutcome::Blocked,
@@ -137,7 +134,7 @@ fn end(outcome: RunOutcome, reason: String) -> Decision {
     Decision::End { outcome, reason }
 }
 
-/// How the run of one task ended, of which nothing goes on any more.
+/// The end of a run of one task, once nothing of that task continues.
 fn end_of_task(task: TaskId, state: TaskState, gate: Option<&str>) -> (RunOutcome, String) {
     let is = |what: &str| format!("task {task} {what}");
     match (state, gate) {
@@ -148,11 +145,11 @@ fn end_of_task(task: TaskId, state: TaskState, gate: Option<&str>) -> (RunOutcom
         (TaskState::Cancelled, _) => (RunOutcome::Blocked, is("is cancelled")),
         (_, Some(gate)) => (RunOutcome::Blocked, gate.to_owned()),
         (TaskState::NeedsReview, _) => (RunOutcome::Blocked, is("waits for a person")),
-        (_, None) => (RunOutcome::Blocked, is("can't go on by itself")),
+        (_, None) => (RunOutcome::Blocked, is("can't continue by itself")),
     }
 }
 
-/// Whether a run continues that is known to have queued tasks, whatever else is under way.
+/// Whether a run with queued tasks continues, whatever else is active.
 pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: OffsetDateTime) -> bool {
     let facts = Facts {
         state,
@@ -170,7 +167,7 @@ pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: Offse
     decide(&facts) == Decision::GoOn
 }
 
-/// Whether the run has used up its limits: it starts nothing unrequested any more.
+/// Whether the run has used up its limits, so that it starts nothing unrequested.
 pub fn used_up(facts: &Facts<'_>) -> bool {
     let max = facts.run.settings.max_iterations;
     hard_limit(facts).is_some()
@@ -178,7 +175,7 @@ pub fn used_up(facts: &Facts<'_>) -> bool {
         || max.is_some_and(|max| facts.run.iterations >= max)
 }
 
-/// Whether the rest of its cost limit is below a first share.
+/// Whether the rest of the run's cost limit is below a first share.
 pub fn lacks_cost(run: &Run) -> bool {
     let microusd = run.purse().microusd;
     Purse {
@@ -202,7 +199,7 @@ pub fn lacks_tokens(run: &Run) -> bool {
 
 /// The limit whose rest is below a first share, in words.
 fn too_little_left(run: &Run) -> Option<String> {
-    let why = "less is left than a session begins with";
+    let why = "the rest is below a session's first share";
     if lacks_cost(run) {
         let max = run.settings.max_cost_usd.unwrap_or_default();
         return Some(format!(
@@ -456,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_fails_on_the_base_blocks_a_run_once_nothing_else_can_run() {
+    fn a_gate_that_fails_on_the_base_blocks_an_otherwise_idle_run() {
         let check = |queued, live, iterations, expected: Option<RunOutcome>| {
             let mut counts = Counts::default();
             for (state, n) in [
@@ -496,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_dispatch_is_live_nothing_else_that_is_under_way_matters() {
+    fn other_pending_work_does_not_matter_while_a_dispatch_is_live() {
         let spent = Run {
             cost_usd: 2.0,
             ..run()

@@ -9,7 +9,7 @@ use ralph_shared::wire::{Basis, GateStep, Usage};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::budget::{Pot, Purse};
+use super::budget::{Pot, Purse, least};
 use super::states::RunOutcome;
 use crate::routing::strategy::Strategy;
 use crate::train::{self, Landing};
@@ -19,7 +19,7 @@ use crate::train::{self, Landing};
 pub struct RunSettings {
     /// Number of the run's last iteration.
     pub max_iterations: Option<i32>,
-    /// Number of its first one, from 1: whoever continues a count of their own begins later.
+    /// Number of its first iteration, from 1; callers that continue a count of their own start later.
     #[serde(default = "one")]
     pub first_iteration: i32,
     pub max_time_ms: Option<i64>,
@@ -34,31 +34,32 @@ pub struct RunSettings {
     pub agent: Option<String>,
     /// Commands that must succeed on exactly the commit that lands.
     pub gate: Vec<String>,
-    /// How they run, by their places; those that are missing run alone, within the worker's own bound.
+    /// Settings of the gate's commands, by position. A command without any runs alone, within the worker's
+    /// own bound.
     #[serde(default)]
     pub gate_steps: Vec<GateStep>,
-    /// Whether the gate may fail on the base commit: it is then not tried there, and its failure still
+    /// Whether the gate may fail on the base commit. Then it is not tried there, and its failure still
     /// prevents landings.
     #[serde(default)]
     pub gate_may_fail: bool,
-    /// Patterns of paths whose change a person has to approve before it lands.
+    /// Patterns of paths. A change of such a path needs a person's approval before it lands.
     #[serde(default)]
     pub protect: Vec<String>,
-    /// How attempts land that passed.
+    /// The way in which passed attempts land.
     #[serde(default)]
     pub landing: Landing,
-    /// Most checks of the gate ahead of their turn at once.
+    /// Maximum number of simultaneous gate checks ahead of their turn.
     #[serde(default = "speculation")]
     pub max_speculation: i32,
-    /// How often a gate that failed is tried again on the same commit.
+    /// Number of retries of a failed gate on the same commit.
     #[serde(default)]
     pub gate_retries: i32,
-    /// Whether `max_iterations` grows with the tasks that agents add, since nobody chose it.
+    /// Whether `max_iterations` grows with the tasks that agents add, since it is a default.
     pub limit_grows: bool,
-    /// Whether a task that only a person can move on waits for one; else it fails for good (SPEC 6.7).
+    /// Whether a task that needs a person waits for one; else it fails for good (SPEC 6.7).
     #[serde(default = "reviewed")]
     pub review: bool,
-    /// Whether checkouts start without kept build output.
+    /// Whether checkouts start without cached build output.
     #[serde(default)]
     pub cold: bool,
 }
@@ -67,17 +68,17 @@ fn one() -> i32 {
     1
 }
 
-/// Defaults (SPEC 3.4): wall time of a session.
+/// Default wall time of a session (SPEC 3.4).
 pub const SESSION_MS: i64 = 60 * 60 * 1_000;
-/// Silence of an agent.
+/// Default limit of an agent's silence.
 pub const IDLE_MS: i64 = 10 * 60 * 1_000;
-/// Output of a session.
+/// Default limit of a session's output.
 pub const OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
-/// Pause after a failure.
+/// Default pause after a failure.
 pub const BACKOFF_MS: i64 = 10 * 1_000;
-/// Iterations per task, when nobody chose the limit (SPEC 3.4).
+/// Default number of iterations per task (SPEC 3.4).
 pub const ITERATIONS_A_TASK: usize = 5;
-/// Sessions of a feature at once, when nobody chose.
+/// Default number of a feature's simultaneous sessions.
 pub const DEFAULT_MAX_PARALLEL: i32 = 4;
 
 impl Default for RunSettings {
@@ -110,12 +111,12 @@ impl Default for RunSettings {
     }
 }
 
-/// The meaning of rows from before the choice existed.
+/// The value for rows from before the setting existed.
 fn speculation() -> i32 {
     train::DEFAULT_SPECULATION
 }
 
-/// The meaning of rows from before the choice existed.
+/// The value for rows from before the setting existed.
 fn reviewed() -> bool {
     true
 }
@@ -140,16 +141,10 @@ impl RunSettings {
         )
     }
 
-    /// The same within these bounds. A default limit of iterations is replaced by the bound, also for tasks
-    /// of agents.
+    /// The settings within these bounds. A bound replaces a default limit of iterations, which then does not
+    /// grow with agents' tasks.
     #[must_use]
     pub fn within(mut self, ceilings: &Ceilings) -> Self {
-        fn least<T: PartialOrd>(limit: Option<T>, ceiling: Option<T>) -> Option<T> {
-            match (limit, ceiling) {
-                (Some(limit), Some(ceiling)) => Some(if ceiling < limit { ceiling } else { limit }),
-                (limit, ceiling) => limit.or(ceiling),
-            }
-        }
         if self.limit_grows && ceilings.iterations.is_some() {
             self.limit_grows = false;
             self.max_iterations = None;
@@ -162,35 +157,33 @@ impl RunSettings {
     }
 }
 
-/// A run with what it used.
+/// A run with its usage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub id: RunId,
     pub feature: FeatureId,
-    /// The task that it is of, with its parts; all of the feature where there is none.
+    /// The only task of the run, with its parts; `None` stands for the whole feature.
     pub only_task: Option<TaskId>,
     pub settings: RunSettings,
     pub iterations: i32,
     pub succeeded: i32,
     pub input_tokens: i64,
     pub output_tokens: i64,
-    /// Of sessions that ended. US dollars.
+    /// Cost of ended sessions. US dollars.
     pub cost_usd: f64,
-    /// Estimated part of the cost, also of live sessions. US dollars.
+    /// Estimated part of the cost, including live sessions. US dollars.
     pub estimated_usd: f64,
-    /// Sessions under a subscription, also live ones.
+    /// Number of sessions under a subscription, including live ones.
     pub subscribed: i32,
-    /// What live sessions used so far.
     pub in_flight: InFlight,
     pub started_at: OffsetDateTime,
-    /// Total pauses of its feature, with the present one. Milliseconds.
+    /// Total pauses of its feature, including the present one. Milliseconds.
     pub paused_ms: i64,
     pub ended_at: Option<OffsetDateTime>,
-    /// Nothing of its feature begins before.
+    /// No session of its feature starts before this time.
     pub not_before: Option<OffsetDateTime>,
     /// When its feature should be finished.
     pub deadline: Option<OffsetDateTime>,
-    /// Whether it ends then.
     pub stop_at_deadline: bool,
     pub outcome: Option<RunOutcome>,
     pub reason: Option<String>,
@@ -198,12 +191,12 @@ pub struct Run {
     pub now: OffsetDateTime,
 }
 
-/// What live sessions used so far, as far as their workers told.
+/// Usage of live sessions so far, as reported by their workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InFlight {
     /// US dollars.
     pub cost_usd: f64,
-    /// Read and written.
+    /// Tokens read and written.
     pub tokens: i64,
 }
 
@@ -213,7 +206,7 @@ pub fn microusd(usd: f64) -> i64 {
 }
 
 impl Run {
-    /// Whether it ended after its feature's deadline, or continues after it.
+    /// Whether it ended after its feature's deadline, or is still running then.
     pub fn is_late(&self) -> bool {
         let at = self.ended_at.unwrap_or(self.now);
         self.deadline.is_some_and(|deadline| deadline < at)
@@ -234,7 +227,7 @@ impl Run {
         self.used_usd() > 0.0 || self.iterations == 0 && self.used_tokens() == 0
     }
 
-    /// Whether no usage of it is paid.
+    /// Whether none of its usage is paid.
     pub fn is_subscription(&self) -> bool {
         self.subscribed > 0 && self.used_usd() <= 0.0
     }

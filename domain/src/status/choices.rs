@@ -5,14 +5,13 @@ use ralph_shared::kind::SessionKind;
 use crate::states::{TaskState, Verification};
 use crate::steps;
 
-/// Facts on such a task.
+/// Facts on the task.
 #[derive(Debug, Clone)]
 pub struct Facts<'a> {
     /// Its feature's name or id.
     pub feature: &'a str,
     /// FEATURE/KEY, or its id.
     pub task: &'a str,
-    /// As it is stored.
     pub state: TaskState,
     pub role: SessionKind,
     /// Result of its last attempt's verification.
@@ -33,7 +32,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// All of them, first those that show facts.
+    /// All commands, those that show facts first.
     pub fn all(self) -> Vec<String> {
         self.look.into_iter().chain(self.decide).collect()
     }
@@ -50,7 +49,6 @@ pub fn is_approval(facts: &Facts<'_>) -> bool {
         && (is_step || facts.verification == Verification::Passed)
 }
 
-/// Lists them.
 pub fn of(facts: &Facts<'_>) -> Choices {
     let (feature, task) = (facts.feature, facts.task);
     let command = |verb: &str| format!("ralph task {verb} {task}");
@@ -92,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_a_task_is_offered_and_the_likely_decision_goes_first() {
+    fn commands_fit_the_task_and_the_likeliest_decision_goes_first() {
         use {SessionKind as Kind, TaskState as State, Verification as Verified};
         let check = |state, role, verification, has_result, looks: &str, decides: &[&str]| {
             let facts = Facts {

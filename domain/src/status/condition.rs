@@ -10,15 +10,15 @@ use crate::run::Run;
 use crate::run::end::GIVEN_UP;
 use crate::states::{FeatureState, RunOutcome};
 
-/// Where a feature is, as people and programs are told.
+/// The condition of a feature in one word, for people and programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
     /// It never ran.
     Draft,
-    /// It begins by itself, at a time.
+    /// It starts by itself at a set time.
     Scheduled,
-    /// It waits for a run that a person starts.
+    /// It waits for a person to start a run.
     Ready,
     /// It runs.
     Running,
@@ -26,7 +26,7 @@ pub enum Word {
     Paused,
     /// Its run ended, since something waits for a person.
     Blocked,
-    /// Its run ended at a limit, or a limit lets nothing of it begin.
+    /// Its run ended at a limit, or a limit prevents its start.
     Limit,
     /// A person stopped its run.
     Stopped,
@@ -56,7 +56,7 @@ impl Word {
         }
     }
 
-    /// Whether the whole feature waits for a person, beside single tasks.
+    /// Whether the whole feature waits for a person, not only single tasks.
     pub fn needs_person(self) -> bool {
         matches!(self, Self::Ready | Self::Limit | Self::Stopped)
     }
@@ -65,12 +65,12 @@ impl Word {
 /// A feature's condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Condition {
-    /// Where it is.
+    /// The condition in one word.
     pub word: Word,
-    /// Why, and what is asked of whom.
+    /// The reason, and what a person has to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When it goes on by itself.
+    /// When the feature continues by itself.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
@@ -80,7 +80,7 @@ pub struct Condition {
 }
 
 impl Default for Condition {
-    /// The meaning of an earlier release's answer without a condition.
+    /// The value for an answer of an earlier release, which has no condition.
     fn default() -> Self {
         Self {
             word: Word::Ready,
@@ -100,14 +100,12 @@ impl fmt::Display for Condition {
     }
 }
 
-/// What is known of a feature.
+/// Facts on a feature.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// As it is stored.
     pub state: FeatureState,
-    /// All of its tasks.
     pub total: i64,
-    /// Tasks that are worked on, or will be in time.
+    /// Tasks that are in progress, or will be in time.
     pub open: i64,
     /// Tasks that wait for a person.
     pub needs_person: i64,
@@ -117,17 +115,16 @@ pub struct Facts {
     pub live: bool,
     /// Whether a task would start or land if the feature ran.
     pub can_begin: bool,
-    /// Its last run, once that ended.
+    /// Its last run, if that has ended.
     pub ended: Option<FinishedRun>,
     /// When its run, or a copy of it, starts by itself.
     pub begins_at: Option<OffsetDateTime>,
-    /// Nothing of it starts before this time.
+    /// No session of it starts before this time.
     pub opens: Option<OffsetDateTime>,
-    /// The limit beside its run's that lets nothing start.
+    /// The limit, other than its run's, that prevents any start.
     pub held: Option<String>,
 }
 
-/// A run that ended.
 #[derive(Debug, Clone)]
 pub struct FinishedRun {
     pub outcome: RunOutcome,
@@ -150,8 +147,8 @@ impl FinishedRun {
 
 impl Facts {
     /// Whether it waits for a run that a person starts: something would start, or nothing is open any more
-    /// and no run ended it. A feature with a failed task would only fail again, unless the task failed after
-    /// the last run.
+    /// and no run has ended it. Another run of a feature with a failed task would only fail again, unless the
+    /// task failed after the last run.
     pub fn needs_run(&self) -> bool {
         let may_start = matches!(
             self.state,
@@ -170,7 +167,6 @@ impl Facts {
     }
 }
 
-/// Decides it.
 pub fn of(facts: &Facts) -> Condition {
     let at = |word, reason: Option<String>| Condition {
         word,
@@ -267,7 +263,7 @@ fn need_you(tasks: i64) -> String {
 }
 
 /// Whether a person's decision on a task continues a run with this outcome. A run that ended at a limit, or
-/// by a person, does not continue. A run without further work continues only when the person `wants_work`.
+/// by a person, does not continue. A run without further work continues only if the person `wants_work`.
 pub fn goes_on_after(outcome: RunOutcome, wants_work: bool) -> bool {
     match outcome {
         RunOutcome::Blocked | RunOutcome::Failure => true,
@@ -301,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_says_what_it_came_to_and_what_is_asked_of_whom() {
+    fn each_condition_has_a_word_and_a_reason() {
         use {FeatureState as State, RunOutcome as Outcome};
         let check = |expected: &str, facts: Facts| assert_eq!(of(&facts).to_string(), expected, "{facts:?}");
         let ready = |outcome| facts(State::Ready, Some(outcome));
@@ -331,7 +327,7 @@ mod tests {
             };
             check(expected, facts);
         }
-        // One of two was approved, and no run continues.
+        // One of two waiting tasks was approved, and no run continues.
         let approved = Facts {
             needs_person: 1,
             can_begin: true,
@@ -378,7 +374,7 @@ mod tests {
             ..facts(State::Failed, Some(Outcome::Failure))
         };
         check("failed: 1 task failed", failed);
-        // What failed was skipped since.
+        // The failed task was skipped since.
         check("ready: needs a run", facts(State::Failed, Some(Outcome::Failure)));
         let given_up = Facts {
             open: 1,
@@ -422,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_needed_where_one_would_do_or_end_something() {
+    fn a_run_is_needed_if_it_would_start_or_end_something() {
         let check = |state, can_begin, [open, failed, needs_person]: [i64; 3], expected| {
             let facts = Facts {
                 open,

@@ -22,7 +22,6 @@ impl Counts {
         self.add(to, 1);
     }
 
-    /// All tasks.
     pub fn total(&self) -> i32 {
         self.0.iter().sum()
     }

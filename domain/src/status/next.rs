@@ -1,4 +1,4 @@
-//! The next command for a feature: one for each condition, which changes something when it is pasted.
+//! The next command for a feature, one for each condition; pasting it changes something.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,34 +6,34 @@ use super::condition::{Condition, Word};
 use crate::budget::levels::Hold;
 use crate::budget::limit::Reached;
 
-/// Facts on a feature beside its condition.
+/// Facts on a feature besides its condition.
 #[derive(Debug, Clone, Default)]
 pub struct Facts<'a> {
     /// Its name or id.
     pub feature: &'a str,
-    /// Whether a run would do or end something.
+    /// Whether a run would start or end something.
     pub needs_run: bool,
     /// Whether it has texts that sessions can start from.
     pub has_texts: bool,
     /// The limit that its last run reached.
     pub reached: Option<&'a Reached>,
-    /// The limit beside its run's that lets nothing start.
+    /// The limit, other than its run's, that prevents any start.
     pub hold: Option<&'a Hold>,
     /// The command that decides on the first task that waits for a person, failed, or was cancelled while
     /// others wait for it.
     pub decision: Option<&'a str>,
 }
 
-/// What to do next.
+/// The next command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Next {
-    /// What the command does.
+    /// The effect of the command.
     pub why: String,
-    /// The command, as it is typed.
+    /// The command, as a person types it.
     pub command: String,
 }
 
-/// The command; `None` when the feature continues by itself, or is over.
+/// The command; `None` when the feature continues by itself, or has ended.
 pub fn of(condition: &Condition, facts: &Facts<'_>) -> Option<Next> {
     let feature = facts.feature;
     let command = |verb: &str| format!("ralph feature {verb}");
@@ -58,22 +58,22 @@ pub fn of(condition: &Condition, facts: &Facts<'_>) -> Option<Next> {
             next("starts it", command(&format!("run {feature}")))
         }
         Word::Draft => next(
-            "says what it is about",
+            "describes it",
             command(&format!("plan {feature} --edit")),
         ),
-        Word::Paused => next("goes on", command(&format!("resume {feature}"))),
+        Word::Paused => next("continues it", command(&format!("resume {feature}"))),
         Word::Limit => match (facts.reached, facts.hold) {
             (Some(reached), _) => next(
-                "goes on with as much once more",
+                "continues it with the same amount again",
                 command(&format!("edit {feature} {}", reached.raised())),
             ),
-            (None, Some(hold)) => next("goes on with as much once more", hold.raises.clone()),
-            (None, None) => next("goes on", command(&format!("run {feature}"))),
+            (None, Some(hold)) => next("continues it with the same amount again", hold.raises.clone()),
+            (None, None) => next("continues it", command(&format!("run {feature}"))),
         },
         Word::Stopped if !facts.needs_run => decide(),
-        Word::Ready | Word::Stopped => next("goes on", command(&format!("run {feature}"))),
+        Word::Ready | Word::Stopped => next("continues it", command(&format!("run {feature}"))),
         Word::Failed if facts.decision.is_none() && facts.needs_run => {
-            next("tries on all the same", command(&format!("run {feature}")))
+            next("tries again anyway", command(&format!("run {feature}")))
         }
         Word::Blocked | Word::Failed => decide(),
     }
@@ -83,7 +83,7 @@ pub fn of(condition: &Condition, facts: &Facts<'_>) -> Option<Next> {
 mod tests {
     use super::*;
 
-    /// `tests/front/next.rs` runs each of these commands, and sees that it changes something.
+    /// `tests/front/next.rs` runs each of these commands, and checks that it changes something.
     #[test]
     fn each_condition_has_its_command() {
         let facts = Facts {

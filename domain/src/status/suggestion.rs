@@ -31,7 +31,7 @@ impl FeatureVerb {
     }
 }
 
-/// Why the feature `name` refuses a command in this state, and what to do next.
+/// The reason why the feature `name` refuses a command in this state, and the remedy.
 pub fn of_feature(verb: FeatureVerb, state: FeatureState, name: &str) -> String {
     format!(
         "can't {} that is {}; {}",
@@ -41,7 +41,7 @@ pub fn of_feature(verb: FeatureVerb, state: FeatureState, name: &str) -> String 
     )
 }
 
-/// The state in words for people: one that only says that it has tasks says that it does not run.
+/// The state in words. A state that only says that tasks exist is called "not running".
 fn word(state: FeatureState) -> &'static str {
     match state {
         FeatureState::Ready => "not running",
@@ -56,38 +56,37 @@ fn next(verb: FeatureVerb, state: FeatureState, name: &str) -> String {
             format!("it is over for good; `feature delete {name}` removes it")
         }
         (_, State::Cancelled) => "it is over for good: submit another feature".to_owned(),
-        (Verb::Cancel, _) => format!("it is over already; `feature delete {name}` removes it"),
+        (Verb::Cancel, _) => format!("it has already ended; `feature delete {name}` removes it"),
         (Verb::Pause, State::Paused) => {
-            format!("`feature resume {name}` goes on with it, `feature stop {name}` ends its run")
+            format!("`feature resume {name}` continues it, `feature stop {name}` ends its run")
         }
         (Verb::Review, State::Draft | State::Planned) => {
-            format!("it has no tasks that could be reviewed: `feature run {name}` has them made and done")
+            format!("it has no tasks to review: `feature run {name}` creates and does them")
         }
         (Verb::Review, State::Running) => {
-            format!("its tasks are under way: `feature wait {name}` tells when they are over")
+            format!("its tasks are in progress: `feature wait {name}` waits for their end")
         }
         (Verb::Review, State::Failed) => format!(
-            "`feature review {name} --show` says what failed: `task retry TASK` or `task skip TASK`, then `feature run {name}`"
+            "`feature review {name} --show` shows what failed: `task retry TASK` or `task skip TASK`, then `feature run {name}`"
         ),
         (_, State::Running) => {
-            format!("it is under way: `feature show {name}` says how far, `feature stop {name}` ends its run")
+            format!("it is running: `feature show {name}` shows its progress, `feature stop {name}` ends its run")
         }
-        (_, State::Paused) => format!("`feature resume {name}` goes on with it"),
+        (_, State::Paused) => format!("`feature resume {name}` continues it"),
         (Verb::Run | Verb::Build, State::Draft) => format!(
-            "there is nothing to start with: `feature edit {name} --description TEXT` says what it is about, `feature plan \
+            "there is nothing to start with: `feature edit {name} --description TEXT` describes it, `feature plan \
              {name} --file FILE` gives its plan, `task create TITLE --feature {name}` adds a task"
         ),
         (Verb::Run | Verb::Build | Verb::Resume, State::Done) => format!(
-            "its tasks are over: `task create TITLE --feature {name}` adds one, `feature review {name}` has the whole looked \
-             at once more"
+            "its tasks are done: `task create TITLE --feature {name}` adds one, `feature review {name}` reviews the whole once more"
         ),
-        (Verb::Pause | Verb::Stop, State::Done) => "nothing of it runs any more".to_owned(),
-        _ => format!("no run of it is under way: `feature run {name}` begins one"),
+        (Verb::Pause | Verb::Stop, State::Done) => "it no longer runs".to_owned(),
+        _ => format!("it has no active run: `feature run {name}` starts one"),
     }
 }
 
-/// The command that has a worker check whether a push arrived, for a feature that does not check it by
-/// itself. For a cancelled one nobody does.
+/// The command that makes a worker check whether a push arrived, for a feature that does not check it by
+/// itself. There is none for a cancelled feature.
 pub fn finds_out(state: FeatureState, name: &str) -> Option<String> {
     let verb = match state {
         FeatureState::Running | FeatureState::Cancelled => return None,
@@ -97,10 +96,10 @@ pub fn finds_out(state: FeatureState, name: &str) -> Option<String> {
     Some(format!("`feature {verb} {name}` has a worker find out"))
 }
 
-/// Most parts of a task in a message.
+/// Maximum number of a task's parts in a message.
 const NAMED: usize = 3;
 
-/// Refers a person's command for the sessions of `whole` to those parts whose state allows it.
+/// Refers a person's command for the sessions of `whole` to the parts whose state allows it.
 pub fn of_whole(whole: TaskId, verb: &str, fitting: &[TaskId]) -> String {
     let named: Vec<String> = fitting
         .iter()
@@ -108,11 +107,11 @@ pub fn of_whole(whole: TaskId, verb: &str, fitting: &[TaskId]) -> String {
         .map(|part| format!("`task {verb} {part}`"))
         .collect();
     let which = if named.is_empty() {
-        format!("and `task {verb}` fits none of them as they are now")
+        format!("and `task {verb}` fits none of them now")
     } else {
         format!("so name those: {}", named.join(", "))
     };
-    format!("{whole} is done by its parts alone, {which}; `task show {whole}` lists them")
+    format!("{whole} is split, and only its parts have sessions, {which}; `task show {whole}` lists them")
 }
 
 #[cfg(test)]
@@ -141,7 +140,7 @@ mod tests {
     ];
 
     #[test]
-    fn refusals_say_what_to_do_and_never_the_same_again() {
+    fn refusals_name_a_remedy_other_than_the_refused_command() {
         use {FeatureState as State, FeatureVerb as Verb};
         for verb in VERBS {
             for state in STATES {
@@ -157,7 +156,7 @@ mod tests {
                 let words = of_feature(verb, state, "f");
                 let says = words.split_once("; ").map_or("", |(_, next)| next);
                 let is_final =
-                    words.contains("nothing of it runs any more") || words.contains("submit another");
+                    words.contains("it no longer runs") || words.contains("submit another");
                 assert!(is_final || says.contains("` "), "{words}");
                 let same = words.split('`').any(|command| {
                     let verb = verb.words().split(' ').next().unwrap_or_default();
@@ -181,9 +180,9 @@ mod tests {
         check(Verb::Run, State::Done, "`task create TITLE --feature f`");
         check(Verb::Run, State::Cancelled, "submit another feature");
         check(Verb::Resume, State::Running, "`feature show f`");
-        check(Verb::Resume, State::Ready, "`feature run f` begins one");
+        check(Verb::Resume, State::Ready, "`feature run f` starts one");
         check(Verb::Resume, State::Done, "`feature review f`");
-        check(Verb::Review, State::Planned, "`feature run f` has them made");
+        check(Verb::Review, State::Planned, "`feature run f` creates");
         check(Verb::Review, State::Running, "`feature wait f`");
         check(Verb::Review, State::Paused, "`feature resume f`");
         check(Verb::Review, State::Failed, "`feature review f --show`");
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_finds_out_by_what_its_feature_needs() {
+    fn the_command_that_checks_a_push_fits_the_features_state() {
         let check = |state, verb: Option<&str>| {
             let words = verb.map(|verb| format!("`feature {verb} f` has a worker find out"));
             assert_eq!(finds_out(state, "f"), words, "{state:?}");
@@ -206,12 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_refers_to_parts() {
+    fn a_refused_command_on_a_split_task_names_its_parts() {
         let ids: Vec<TaskId> = (1..6).map(|n| TaskId(uuid::Uuid::from_u128(n))).collect();
         let words = of_whole(ids[0], "interrupt", &ids[1..]);
         assert_eq!(
             words,
-            "t-000000000001 is done by its parts alone, so name those: `task interrupt t-000000000002`, `task interrupt \
+            "t-000000000001 is split, and only its parts have sessions, so name those: `task interrupt t-000000000002`, `task interrupt \
              t-000000000003`, `task interrupt t-000000000004`; `task show t-000000000001` lists them"
         );
         let words = of_whole(ids[0], "release", &[]);

@@ -1,4 +1,4 @@
-//! Why a task does not run now, in words, and until when.
+//! Explains why a task does not run now, and until when.
 
 use std::fmt;
 
@@ -8,33 +8,33 @@ use time::OffsetDateTime;
 /// Facts on a task without a session.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// What its whole feature waits for, when it does not run.
+    /// The state of its feature, if that does not run.
     pub feature: Option<String>,
-    /// The one task that its feature's run is of, where that is another one.
+    /// The only task of its feature's run, if that is another one.
     pub apart: Option<String>,
-    /// It waits for a person, or is over: nothing else keeps it.
+    /// Whether it waits for a person, or has ended: no other reason applies.
     pub is_over: bool,
     /// Keys of its blockers, and their number.
     pub blockers: (Vec<String>, i32),
-    /// An ancestor failed or was cancelled, or a failed sibling stops it.
+    /// Whether an ancestor failed or was cancelled, or a failed sibling stops it.
     pub held: bool,
     /// The task with the same paths, and those paths.
     pub paths: Option<(String, String)>,
-    /// It conflicted several times, and waits until others are over.
+    /// Whether it conflicted several times, and waits until others have ended.
     pub collided: bool,
-    /// It passed, and waits until others have landed.
+    /// Whether it passed, and waits until others have landed.
     pub lands_later: bool,
-    /// Nothing of its feature begins before.
+    /// No session of its feature starts before this time.
     pub feature_opens: Option<OffsetDateTime>,
-    /// It isn't begun before.
+    /// It does not start before this time.
     pub opens: Option<OffsetDateTime>,
     /// Its last attempt, if that failed: the number, and the reason.
     pub failed: Option<(i32, Option<String>)>,
-    /// The limit that lets nothing begin.
+    /// The limit that prevents any start.
     pub limit: Option<String>,
     /// Its concurrency key, with the limit and the number of live sessions.
     pub key: Option<(String, i32, i64)>,
-    /// Why no worker can start it.
+    /// The reason why no worker can start it.
     pub lacks: Option<String>,
     /// Live sessions of its feature, and their limit.
     pub parallel: (i64, i32),
@@ -42,27 +42,27 @@ pub struct Facts {
     pub place: Option<QueuePosition>,
 }
 
-/// Where a task is in the queue of its pool.
+/// The position of a task in the queue of its pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueuePosition {
     /// The pool.
     pub pool: String,
-    /// From 1; features take turns, so another one's task may go before.
+    /// From 1. Features take turns, so another feature's task may start earlier.
     pub position: i64,
-    /// How many tasks could begin, counted up to 10,000.
+    /// Number of tasks that could start, counted up to 10,000.
     pub of: i64,
     /// Slots of the pool's workers.
     pub slots: i64,
-    /// Those of them that are busy.
+    /// Number of busy slots.
     pub busy: i64,
 }
 
-/// Why it waits.
+/// The reason why a task waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitReason {
     /// In words, without the time.
     pub words: String,
-    /// Until when, where that is known.
+    /// The end of the wait, if known.
     pub until: Option<OffsetDateTime>,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for QueuePosition {
     }
 }
 
-/// Says why; `None` when it is over, or no reason is known.
+/// Returns the reason; `None` if the task has ended, or no reason is known.
 pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<WaitReason> {
     let because = |words: String| Some(WaitReason { words, until: None });
     let later = |at: Option<OffsetDateTime>, words: String| {
@@ -96,24 +96,24 @@ pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<WaitReason> {
         return because(blocked_by(named, *n));
     }
     if facts.held {
-        return because("held: a task above or beside it failed or was cancelled".to_owned());
+        return because("held: an ancestor or sibling failed or was cancelled".to_owned());
     }
     if let Some(feature) = &facts.feature {
         return because(format!("its feature is {feature}"));
     }
     if let Some(task) = &facts.apart {
-        return because(format!("its feature's run is of {task} alone"));
+        return because(format!("its feature's run works only on {task}"));
     }
     if let Some((task, path)) = &facts.paths {
         return because(format!("held: {task} changes {path} too"));
     }
     if facts.collided {
-        return because("held: it conflicted twice, so it runs when others are over".to_owned());
+        return because("held: it conflicted twice, so it runs when others have ended".to_owned());
     }
     if facts.lands_later {
         return because("passed: others land before it".to_owned());
     }
-    let words = "its feature begins nothing yet".to_owned();
+    let words = "its feature starts nothing yet".to_owned();
     if let Some(why) = later(facts.feature_opens, words) {
         return Some(why);
     }
@@ -157,7 +157,7 @@ fn blocked_by(named: &[String], n: i32) -> String {
     }
 }
 
-/// Says that a concurrency key allows no further session.
+/// A message that a concurrency key allows no further session.
 pub fn full(key: &str, live: i64, limit: i32) -> String {
     format!("the concurrency key `{key}` has {live} of {limit} sessions")
 }
@@ -171,16 +171,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cause_is_named_and_the_one_that_holds_longest_goes_first() {
+    fn the_reason_that_holds_longest_is_named() {
         let now = OffsetDateTime::UNIX_EPOCH;
         let later = Some(now + time::Duration::HOUR);
         let check = |facts: &Facts, expected: Option<&str>, until| {
             let why = why_waiting(facts, now);
-            let told = why.as_ref().map(|why| (why.words.as_str(), why.until));
-            assert_eq!(told, expected.map(|words| (words, until)), "{facts:?}");
+            let actual = why.as_ref().map(|why| (why.words.as_str(), why.until));
+            assert_eq!(actual, expected.map(|words| (words, until)), "{facts:?}");
         };
         check(&Facts::default(), None, None);
-        // From the reason that passes first to the one that holds longest: each goes before those above it.
+        // From the reason that passes first to the one that holds longest: each precedes those above it.
         let mut facts = Facts {
             opens: Some(now),
             place: Some(QueuePosition {
@@ -214,20 +214,20 @@ mod tests {
         facts.failed = Some((1, Some("no\ntest".to_owned())));
         check(&facts, Some("attempt 1 failed, tried again: no test"), later);
         facts.feature_opens = later;
-        check(&facts, Some("its feature begins nothing yet"), later);
+        check(&facts, Some("its feature starts nothing yet"), later);
         facts.lands_later = true;
         check(&facts, Some("passed: others land before it"), None);
         facts.collided = true;
-        let collided = "held: it conflicted twice, so it runs when others are over";
+        let collided = "held: it conflicted twice, so it runs when others have ended";
         check(&facts, Some(collided), None);
         facts.paths = Some(("t-1".to_owned(), "src/**".to_owned()));
         check(&facts, Some("held: t-1 changes src/** too"), None);
         facts.apart = Some("t-2".to_owned());
-        check(&facts, Some("its feature's run is of t-2 alone"), None);
+        check(&facts, Some("its feature's run works only on t-2"), None);
         facts.feature = Some("paused".to_owned());
         check(&facts, Some("its feature is paused"), None);
         facts.held = true;
-        let held = "held: a task above or beside it failed or was cancelled";
+        let held = "held: an ancestor or sibling failed or was cancelled";
         check(&facts, Some(held), None);
         for (named, n, expected) in [
             (vec![], 2, "waits for 2"),

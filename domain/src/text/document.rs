@@ -18,7 +18,7 @@ pub fn document(text: &str) -> Option<&str> {
 }
 
 /// The part between the last pair of marks; `None` without a pair or content. Marks alone on their lines, as
-/// requested, go before those within a line: agents, and documents, mention them as well.
+/// requested, precede those within a line, since agents and documents also mention them.
 pub fn marked(text: &str) -> Option<&str> {
     let found = between_lines(text).or_else(|| {
         let end = text.rfind(CLOSE)?;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_marked_text_wins_and_all_of_it_is_better_than_nothing() {
+    fn the_last_marked_text_counts_else_the_whole_text() {
         let check = |text: &str, expected: Option<&str>| assert_eq!(document(text), expected, "{text:?}");
         check(
             "I look.\n<document>\n# A\n\nb\n</document>\nDone.",

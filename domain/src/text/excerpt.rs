@@ -1,5 +1,5 @@
-//! Shortens a long transcript: the beginning and the end of a session say most, so a count replaces the
-//! middle.
+//! Shortens a long transcript: the beginning and the end of a session are the most useful, so a count
+//! replaces the middle.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +15,6 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Nothing yet.
     pub fn new(empty: Excerpt) -> Self {
         Self {
             excerpt: empty.clone(),
@@ -25,8 +24,8 @@ impl Gathered {
         }
     }
 
-    /// Adds an entry of so many JSON bytes. Skips duplicates. A transcript that restarts was sent again since
-    /// the broker lost some of it; it then fills the gaps.
+    /// Adds an entry of `bytes` JSON bytes, unless it is a duplicate. A transcript that restarts was sent
+    /// again because the broker lost some of it; it then fills the gaps.
     pub fn push(&mut self, entry: TranscriptEntry, bytes: usize) {
         if entry.seq == 0 && self.seen < self.next {
             *self = Self::new(self.empty.clone());
@@ -38,7 +37,7 @@ impl Gathered {
         }
     }
 
-    /// How many entries there were.
+    /// Number of received entries.
     pub fn seen(&self) -> u64 {
         self.seen
     }
@@ -54,14 +53,14 @@ impl Gathered {
 pub struct Excerpt {
     tail_bytes: usize,
     head: Vec<TranscriptEntry>,
-    /// What the head has room for.
+    /// Remaining bytes of the head.
     room: usize,
     tail: VecDeque<(usize, TranscriptEntry)>,
     tail_size: usize,
     gap: Option<Gap>,
 }
 
-/// What was left out.
+/// The omitted entries.
 #[derive(Debug, Clone)]
 struct Gap {
     seq: u64,
@@ -70,8 +69,8 @@ struct Gap {
 }
 
 impl Excerpt {
-    /// An empty excerpt with so many JSON bytes of the beginning and of the end. Keeps the last entry
-    /// whatever its size.
+    /// An empty excerpt with `head_bytes` of the beginning and `tail_bytes` of the end, in JSON bytes. Keeps
+    /// the last entry at any size.
     pub fn new(head_bytes: usize, tail_bytes: usize) -> Self {
         Self {
             tail_bytes,
@@ -83,7 +82,7 @@ impl Excerpt {
         }
     }
 
-    /// Adds the next entry, of so many JSON bytes.
+    /// Adds the next entry, of `bytes` JSON bytes.
     pub fn push(&mut self, entry: TranscriptEntry, bytes: usize) {
         if self.tail.is_empty() && bytes <= self.room {
             self.room -= bytes;
@@ -97,7 +96,7 @@ impl Excerpt {
                 break;
             };
             self.tail_size -= bytes;
-            // Entries that the worker omitted stay omitted.
+            // Entries that the worker omitted remain in the count.
             let count = match entry.update {
                 TranscriptUpdate::Dropped { count } => count,
                 _ => 1,
@@ -142,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Sends entries of the given sizes through an excerpt of 10 and 5 bytes; expects numbers, and the
+    /// Sends entries of the given sizes through an excerpt of 10 and 5 bytes; expects their numbers, and the
     /// omission as `(number, count)`.
     fn check(sizes: &[usize], expected: &[u64], left_out: Option<(u64, u64)>) {
         let mut excerpt = Excerpt::new(10, 5);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_that_is_sent_again_replaces_one_with_gaps_alone() {
+    fn a_repeated_transcript_replaces_only_one_with_gaps() {
         let check = |numbers: &[u64], expected: &[u64]| {
             let mut gathered = Gathered::new(Excerpt::new(1_000, 1_000));
             for seq in numbers {
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_before_is_counted() {
+    fn entries_omitted_earlier_are_counted() {
         let mut excerpt = Excerpt::new(0, 5);
         excerpt.push(entry(0, text("a")), 3);
         excerpt.push(entry(1, TranscriptUpdate::Dropped { count: 40 }), 3);

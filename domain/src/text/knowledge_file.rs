@@ -1,5 +1,5 @@
-//! Knowledge files: Markdown with YAML front matter, one entry a file (SPEC 6.5). What was written here and read again is
-//! written the same, byte for byte.
+//! Knowledge files: Markdown with YAML front matter, one entry a file (SPEC 6.5). A file that this module
+//! wrote stays the same byte for byte when it is read and written again.
 
 use granit_parser::Event;
 use time::OffsetDateTime;
@@ -11,7 +11,7 @@ use crate::graph::values::{Value, Values};
 const SLUG_CHARS: usize = 80;
 const MARK: &str = "---";
 
-/// A knowledge entry as a file holds it.
+/// A knowledge entry in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnowledgeFile {
     pub title: String,
@@ -22,18 +22,15 @@ pub struct KnowledgeFile {
     pub body: String,
 }
 
-/// Why a file is no knowledge entry.
+/// The reason why a file is no knowledge entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoKnowledge {
-    /// It doesn't begin with front matter.
     #[error("it has no front matter; begin it with `---`, title, tags, `---`")]
     NoFrontMatter,
-    /// A line of the front matter can't be read.
     #[error("line {line} of its front matter can't be read: {text}")]
     Line {
         /// From 1.
         line: usize,
-        /// What stands there.
         text: String,
     },
     #[error("it has no title; add `title: \"…\"` to its front matter")]
@@ -43,10 +40,8 @@ pub enum NoKnowledge {
 }
 
 impl KnowledgeFile {
-    /// Reads a file.
-    ///
     /// # Errors
-    /// When it has no readable front matter, no title or no tag.
+    /// If it has no readable front matter, no title or no tag.
     pub fn parse(text: &str) -> Result<Self, NoKnowledge> {
         let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
         let rest = text.strip_prefix("---\n").ok_or(NoKnowledge::NoFrontMatter)?;
@@ -66,7 +61,7 @@ impl KnowledgeFile {
         };
         let read = |front: &str, file: &mut Self| read(front, |key, value| file.take(key, value));
         if let Err(line) = read(front, &mut file) {
-            // What people write without quotes: `title: Zones: how they wrap`.
+            // People write values without quotes: `title: Zones: how they wrap`.
             file.tags.clear();
             read(&with_quotes(front), &mut file).map_err(|_| {
                 let text = front
@@ -89,7 +84,7 @@ impl KnowledgeFile {
         Ok(file)
     }
 
-    /// Takes a field; others' fields are passed over. Returns whether it can be read.
+    /// Takes a field, and ignores unknown ones. Returns whether the field is readable.
     fn take(&mut self, key: &str, value: &Value<'_>) -> bool {
         match (key, value) {
             ("title", Value::Scalar(title)) => self.title = title.text.to_string(),
@@ -126,9 +121,8 @@ impl KnowledgeFile {
         format!("{}.md", if slug.is_empty() { "entry" } else { slug })
     }
 
-    /// The file's text.
     pub fn text(&self) -> String {
-        // As it is read: entries that somebody gave may hold other blanks, line ends and tags.
+        // In parsed form: entries from other sources may have other blanks, line ends and tags.
         let tags = self.tags.iter().map(|tag| tag.to_lowercase());
         let tags: Vec<String> = tags
             .filter(|tag| !tag.is_empty())
@@ -170,7 +164,7 @@ fn plain_or_quoted(tag: &str) -> String {
 /// Reads front matter as YAML, field by field.
 ///
 /// # Errors
-/// The line, from 1 for the mark above, that is no YAML or that `take` can't read.
+/// The line, counted from 1 for the mark above, that is not YAML or that `take` can't read.
 fn read(front: &str, mut take: impl FnMut(&str, &Value<'_>) -> bool) -> Result<(), u32> {
     let mut values = Values::new(front, 1);
     let mut next = || values.next().map_err(|fault| fault.line);
@@ -198,7 +192,7 @@ fn read(front: &str, mut take: impl FnMut(&str, &Value<'_>) -> bool) -> Result<(
     }
 }
 
-/// The lines of plain values with quotes around these.
+/// Adds quotes around plain values.
 fn with_quotes(front: &str) -> String {
     let line = |line: &str| match line.split_once(": ") {
         Some((key, value)) if value.trim().starts_with(char::is_alphanumeric) => {
@@ -228,7 +222,7 @@ mod tests {
                         requires nightly.\n\n---\nSee the book.\n";
 
     #[test]
-    fn a_file_survives_byte_for_byte() {
+    fn a_parsed_file_is_written_byte_for_byte() {
         let file = KnowledgeFile::parse(SEED).unwrap();
         assert_eq!(file.tags, ["testing", "cargo", "nightly"]);
         assert_eq!(
@@ -240,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_gave_otherwise_is_written_as_it_is_read() {
+    fn an_entry_from_elsewhere_is_written_in_parsed_form() {
         let file = KnowledgeFile {
             title: "T".to_owned(),
             tags: vec!["DNS".to_owned(), String::new()],
@@ -281,7 +275,7 @@ mod tests {
             file.created_at,
             Some(time::macros::datetime!(2026-01-31 00:00 UTC))
         );
-        // An alias that copies without end is refused like any other that can't be read.
+        // An alias that copies without end is refused like other unreadable values.
         let bomb = (0..40).fold("a0: &a0 [x, x]\n".to_owned(), |text, n| {
             text + &format!("a{}: &a{} [*a{n}, *a{n}]\n", n + 1, n + 1)
         });
@@ -290,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn an_error_names_the_missing_part() {
         for (text, expected) in [
             ("no front matter", NoKnowledge::NoFrontMatter),
             ("---\ntitle: x\n", NoKnowledge::NoFrontMatter),
@@ -336,7 +330,7 @@ mod tests {
         }
 
         #[test]
-        fn any_entry_survives(title in "\\PC{1,40}", tags in proptest::collection::vec("[a-zß\"', :#\\[\\]-]{1,12}", 1..5), body in "[a-z#\\n -]{0,200}") {
+        fn any_entry_is_the_same_after_writing_and_reading(title in "\\PC{1,40}", tags in proptest::collection::vec("[a-zß\"', :#\\[\\]-]{1,12}", 1..5), body in "[a-z#\\n -]{0,200}") {
             let file = KnowledgeFile {
                 title: title.clone(),
                 tags: tags.iter().map(|tag| tag.trim().to_lowercase()).filter(|tag| !tag.is_empty()).collect(),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ralph_shared::wire::LeftoverFiles;
 
-/// How many files are named.
+/// Maximum number of named files.
 const NAMED: usize = 20;
 /// Longest shown name. Characters.
 const NAME_CHARS: usize = 200;
@@ -36,14 +36,14 @@ pub fn words(left: &LeftoverFiles, worker: &str) -> String {
         Some(path) => write!(words, "; kept on {worker} for {} {days}, in {path}", left.days),
         None if left.days == 0 => write!(
             words,
-            "; gone with it, since {worker} keeps none (`keep_files_days` of [workspace])"
+            "; deleted with it, since {worker} keeps none (`keep_files_days` of [workspace])"
         ),
-        None => write!(words, "; gone with it: that is more than a worker keeps"),
+        None => write!(words, "; deleted with it: it exceeds what a worker keeps"),
     };
     words
 }
 
-/// So many bytes, for people.
+/// A number of bytes, for people.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_told_with_its_place() {
+    fn the_message_names_leftover_files_and_their_place() {
         let file = |path: &str, bytes| LeftoverFile {
             path: path.to_owned(),
             bytes,
@@ -82,7 +82,7 @@ mod tests {
              /data/kept/d"
         );
         left.path = None;
-        assert!(words(&left, "w1").ends_with("; gone with it: that is more than a worker keeps"));
+        assert!(words(&left, "w1").ends_with("; deleted with it: it exceeds what a worker keeps"));
         left.days = 0;
         assert!(words(&left, "w1").contains("`keep_files_days` of [workspace]"));
     }

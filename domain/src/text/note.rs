@@ -2,7 +2,7 @@
 
 use ralph_shared::sigil;
 
-/// What a note tells (SPEC 6.4).
+/// The kind of a note (SPEC 6.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     feature = "postgres",
@@ -10,17 +10,15 @@ use ralph_shared::sigil;
     sqlx(type_name = "text", rename_all = "snake_case")
 )]
 pub enum NoteKind {
-    /// Something that is so.
     KeyFact,
-    /// Something that was chosen.
     Decision,
     /// A completed step of the task.
     StepDone,
     /// A pending step of the task.
     StepPending,
-    /// A path that was changed.
+    /// A changed path.
     FileModified,
-    /// Why an attempt failed; it comes with a failure report, not from a note of an agent.
+    /// The reason of a failed attempt; it comes from a failure report, not from an agent's note.
     Error,
 }
 

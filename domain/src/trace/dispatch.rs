@@ -27,11 +27,10 @@ pub struct DispatchFacts {
     pub attempt: i32,
     pub worker: String,
     pub agent: Option<String>,
-    /// The model that was chosen.
     pub model: Option<String>,
-    /// The model that it used, when that differs from the chosen one.
+    /// The model that it used, if that differs from the chosen one.
     pub model_used: Option<String>,
-    /// `None` where its lease ended.
+    /// `None` if its lease ended.
     pub outcome: Option<Outcome>,
     /// The reason of a failure. Its words are omitted, since they may contain output of tools.
     pub failure: Option<Failure>,
@@ -42,11 +41,11 @@ pub struct DispatchFacts {
     pub cost: Option<f64>,
     pub tool_calls: Option<i32>,
     pub commit: Option<String>,
-    /// When nothing of the task's own was left to wait for, as far as is known.
+    /// The time from which the task could start, if known.
     pub ready_at: Option<OffsetDateTime>,
     pub claimed_at: OffsetDateTime,
     pub settled_at: OffsetDateTime,
-    /// The commands of a gate that ran.
+    /// The executed commands of a gate.
     pub gate_times: Vec<StepTime>,
 }
 
@@ -130,7 +129,7 @@ pub fn of_dispatch(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec
     spans
 }
 
-/// The commands of a gate. When it began, nobody tells; it was over just before the dispatch was.
+/// The commands of a gate. Nobody reports when it began; it ended just before the dispatch did.
 fn of_gate(facts: &DispatchFacts, trace: TraceId, whole: SpanId) -> impl Iterator<Item = Span> {
     let last = facts
         .gate_times

@@ -1,10 +1,10 @@
-//! Names of traces and spans.
+//! Ids of traces and spans.
 
 use std::fmt;
 
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 
-/// A trace's name: 16 bytes, not all zero (W3C Trace Context).
+/// A trace's id: 16 bytes, not all zero (W3C Trace Context).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId(pub u128);
 
@@ -27,7 +27,7 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// A span's name within its trace: 8 bytes, not all zero.
+/// A span's id within its trace: 8 bytes, not all zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanId(pub u64);
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_of_a_task_have_traces_of_their_own_and_their_names_stay_the_same() {
+    fn each_attempt_has_its_own_trace_with_a_stable_id() {
         let task = TaskId(Uuid::from_u128(0x0198_9f2c_41aa_7be0_8000_0000_0000_00ff));
         let dispatch = DispatchId(Uuid::from_u128(0x0198_9f2c_41aa_7be0_9000_0000_0000_0001));
         assert_eq!(

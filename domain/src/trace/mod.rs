@@ -1,4 +1,4 @@
-//! What became of attempts, as traces (DESIGN 8): built from what is stored, once an attempt's dispatch has ended.
+//! Traces of attempts (DESIGN 8), built from stored rows once an attempt's dispatch has ended.
 //!
 //! ```text
 //! run's trace:      feature ─┬─ parser (work)     ──link──►  attempt's trace
@@ -13,15 +13,16 @@
 //!                                └─ integrate parser ─── …
 //! ```
 //!
-//! Every id follows from the ids of what it is about: so a trace can be told by any coordinator, piece by piece and again, and comes
-//! to the same. A session's agent is told its place with its prompt, for spans of its own ([`Parent`]).
+//! Every id follows from the ids of its subject. So any coordinator can send a trace, piece by piece and
+//! repeatedly, with the same result. A session's agent gets its place in the trace with its prompt, for spans
+//! of its own ([`Parent`]).
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `ids` | names of traces and spans |
-//! | `span` | what a span says |
+//! | `ids` | ids of traces and spans |
+//! | `span` | the content of a span |
 //! | `dispatch` | the spans of one dispatch |
-//! | `session` | what an agent did, from its transcript |
+//! | `session` | the actions of an agent, from its transcript |
 //! | `run` | a run's own span |
 
 mod dispatch;

@@ -7,7 +7,7 @@ use super::ids::{SpanId, TraceId};
 use super::span::Span;
 use crate::states::RunOutcome;
 
-/// A run that ended.
+/// An ended run.
 #[derive(Debug, Clone)]
 pub struct RunFacts {
     pub run: RunId,
@@ -23,7 +23,7 @@ pub struct RunFacts {
     pub ended_at: OffsetDateTime,
 }
 
-/// All of a run: what its dispatches' spans in its trace are parts of.
+/// The span of a whole run. The spans of its dispatches in the same trace are parts of it.
 pub fn of_run(facts: &RunFacts) -> Span {
     let complete = facts.outcome == RunOutcome::Complete;
     Span::new(
@@ -41,6 +41,6 @@ pub fn of_run(facts: &RunFacts) -> Span {
     .count("gen_ai.usage.input_tokens", Some(facts.input_tokens))
     .count("gen_ai.usage.output_tokens", Some(facts.output_tokens))
     .number("ralph.cost_usd", Some(facts.cost))
-    // Its reason in words names tasks, with what their tools printed.
+    // Its reason in words is omitted: it names tasks, with output of their tools.
     .failed((!complete).then(|| facts.outcome.as_str()))
 }

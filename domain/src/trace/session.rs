@@ -25,7 +25,7 @@ pub(super) struct Session {
     pub spans: Vec<Span>,
 }
 
-/// A tool call as its updates came.
+/// A tool call, assembled from its updates.
 struct Tool<'a> {
     id: &'a str,
     title: &'a str,
@@ -93,7 +93,7 @@ fn moment(entry: &TranscriptEntry, at: OffsetDateTime) -> Option<Moment> {
     Some(Moment { at, name, text })
 }
 
-/// Whether it is a reason of the protocol, not a sentence that may contain an agent's words.
+/// Whether the text is a word of the protocol, not a sentence that may contain an agent's words.
 fn is_word(how: &str) -> bool {
     how.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
 }
@@ -139,7 +139,7 @@ fn tools<'a>(transcript: &'a [TranscriptEntry], clock: &Clock) -> Vec<Tool<'a>> 
     found
 }
 
-/// A worker's clock, brought to the database's: a session lies between its claim and its report.
+/// Converts a worker's clock to the database's: a session lies between its claim and its report.
 struct Clock {
     ahead: time::Duration,
     from: OffsetDateTime,
@@ -168,7 +168,7 @@ impl Clock {
     }
 }
 
-/// When, by the worker's clock.
+/// The time of an entry by the worker's clock.
 fn timestamp(entry: &TranscriptEntry) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(entry.at_ms) * 1_000_000)
         .unwrap_or(OffsetDateTime::UNIX_EPOCH)
@@ -252,8 +252,8 @@ mod tests {
         }
     }
 
-    /// Each span of the attempt's trace with the seconds that it took.
-    fn told(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec<(String, i64, i64)> {
+    /// Each span of the attempt's trace, with its start and end in seconds.
+    fn timeline(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec<(String, i64, i64)> {
         let trace = TraceId::of_attempt(facts.task, facts.attempt);
         let spans = of_dispatch(facts, transcript);
         let whole = |at: OffsetDateTime| (at - OffsetDateTime::UNIX_EPOCH).whole_seconds() - 1_000;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_told_with_its_tools_and_what_came_before_and_after() {
+    fn a_session_has_spans_for_its_tools_its_preparation_and_its_end() {
         let transcript = [
             entry(15, started()),
             entry(20, tool("1", Some("cargo test"), "in_progress")),
@@ -284,7 +284,7 @@ mod tests {
             ("execute_tool read", 25, 50),
         ];
         assert_eq!(
-            told(&facts, &transcript),
+            timeline(&facts, &transcript),
             expected.map(|(name, from, to)| (name.to_owned(), from, to))
         );
         let spans = of_dispatch(&facts, &transcript);
@@ -298,11 +298,11 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_clock_is_wrong_worked_between_claim_and_report() {
+    fn a_wrong_worker_clock_is_corrected_by_claim_and_report() {
         let check = |wrong: i64, start: i64, end: i64| {
             let transcript = [entry(15 + wrong, started()), entry(50 + wrong, ended())];
-            let told = told(&facts(), &transcript);
-            assert_eq!(told[4], ("invoke_agent kettle".to_owned(), start, end), "{wrong}");
+            let spans = timeline(&facts(), &transcript);
+            assert_eq!(spans[4], ("invoke_agent kettle".to_owned(), start, end), "{wrong}");
         };
         check(0, 15, 50);
         check(3_600, 25, 60);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_of_a_gate_are_parts_of_what_ran_it_until_its_end() {
+    fn gate_commands_end_with_the_dispatch_that_ran_them() {
         let step = |name: &str, began_ms, duration_ms, passed| StepTime {
             name: name.to_owned(),
             began_ms,
@@ -322,9 +322,9 @@ mod tests {
             gate_times: vec![step("lint", 0, 2_000, true), step("tests", 2_000, 8_000, false)],
             ..facts()
         };
-        let told = told(&facts, &[]);
+        let gate = timeline(&facts, &[]);
         assert_eq!(
-            told[told.len() - 2..],
+            gate[gate.len() - 2..],
             [
                 ("gate: lint".to_owned(), 50, 52),
                 ("gate: tests".to_owned(), 52, 60)
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_in_an_attempt_is_part_of_it_and_what_is_lost_says_so() {
+    fn a_later_dispatch_is_part_of_its_attempt_and_a_lost_one_failed() {
         let began = DispatchId::new();
         let facts = DispatchFacts {
             began_with: began,

@@ -7,11 +7,10 @@ use super::ids::{SpanId, TraceId};
 /// Longest text of an attribute. Characters.
 const TEXT_CHARS: usize = 500;
 
-/// Something that took time.
+/// An operation that takes time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     pub trace: TraceId,
-    /// Its own name there.
     pub id: SpanId,
     /// Its parent; `None` for the root.
     pub parent: Option<SpanId>,
@@ -19,16 +18,15 @@ pub struct Span {
     pub link: Option<(TraceId, SpanId)>,
     /// A short name for people.
     pub name: String,
-    /// Whether it is a call to something outside: an agent.
+    /// Whether it is a call to an outside system: an agent.
     pub is_client: bool,
     pub start: OffsetDateTime,
-    /// Until when; never before `start`.
+    /// Never before `start`.
     pub end: OffsetDateTime,
     /// Facts, by names of the semantic conventions (`gen_ai.*`) or `ralph.*`.
     pub attributes: Vec<(&'static str, Value)>,
-    /// Events within it.
     pub moments: Vec<Moment>,
-    /// Why it failed, if it did.
+    /// The reason of its failure, if it failed.
     pub error: Option<String>,
 }
 
@@ -91,7 +89,6 @@ impl Span {
     }
 }
 
-/// A fact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Text(String),
@@ -99,13 +96,11 @@ pub enum Value {
     Number(f64),
 }
 
-/// Something at one point in time.
+/// An event at a point in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
     pub at: OffsetDateTime,
-    /// What kind of thing.
     pub name: &'static str,
-    /// What exactly.
     pub text: String,
 }
 

@@ -1,12 +1,12 @@
 //! The train of a branch: attempts that passed and wait to land, in their order (DESIGN 6).
 //!
-//! A car's check tries the gate on the tree that the branch will have once the cars before it landed. The turn
-//! alone lands a car, on the tree that it finds; a check only saves the gate's time there. So a wrong guess
-//! costs a check, and never lets anything land that its gate did not pass.
+//! A car's check tries the gate on the tree that the branch will have once the cars before it have landed.
+//! Only the turn lands a car, on the tree that it finds; a check merely saves the gate's time there. So a
+//! wrong guess costs a check, and never lets anything land that its gate did not pass.
 //!
 //! ```text
 //! waits ─► queued ─► checks ─► passed │ failed │ conflict │ lost ─► (first in the train) its turn
-//!            └── withdrawn ◄───┴── aborted: what was ahead of it is something else by now
+//!            └── withdrawn ◄───┴── aborted: the cars ahead of it have changed
 //! ```
 
 use std::fmt;
@@ -15,21 +15,21 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Most cars that one check of a batch covers.
+/// Maximum number of cars that one check of a batch covers.
 pub const MAX_BATCH: usize = 32;
-/// Checks of a feature at once when nobody says how many.
+/// Default maximum of a feature's simultaneous checks.
 pub const DEFAULT_SPECULATION: i32 = 8;
 
-/// How the attempts of a feature land.
+/// The way in which the attempts of a feature land.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-// A landing of a feature has that name already.
+// The name `Landing` belongs to another schema.
 #[schema(as = LandingMode)]
 pub enum Landing {
-    /// The gate runs on every commit that lands; those that wait are checked ahead of their turn.
+    /// The gate runs on every commit that lands; waiting attempts are checked ahead of their turn.
     #[default]
     Each,
-    /// The gate runs on the last of several, and on parts of them when it fails there.
+    /// The gate runs on the last of several commits, and on parts of them if it fails there.
     Batch,
     /// The gate runs on one commit after the other, each in its turn.
     Serial,
@@ -52,9 +52,9 @@ impl fmt::Display for Landing {
     }
 }
 
-/// A word that names no way to land.
+/// A word that is not a way to land.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no way to land: say each, batch or serial")]
+#[error("`{0}` is not a way to land: use each, batch or serial")]
 pub struct NoLanding(String);
 
 impl FromStr for Landing {
@@ -68,19 +68,19 @@ impl FromStr for Landing {
     }
 }
 
-/// What a car does.
+/// The state of a car.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stand {
     Waits,
     /// Its check waits for a slot.
     Queued,
-    /// A worker has its check.
+    /// A worker runs its check.
     Checks,
     /// It has the turn, or is queued for it.
     Lands,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     feature = "postgres",
@@ -91,18 +91,18 @@ pub enum CheckResult {
     Passed,
     /// The gate failed.
     Failed,
-    /// It conflicts with what is ahead of it.
+    /// It conflicts with the cars ahead of it.
     Conflict,
-    /// Nothing is known: its worker died, or what was ahead conflicts.
+    /// Unknown: its worker died, or the cars ahead of it conflict.
     Lost,
 }
 
-/// The check that a car had, or has.
+/// The present or last check of a car.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// The cars that were to land before it, in order.
     pub ahead: Vec<Uuid>,
-    /// The landing that was the newest then.
+    /// The newest landing at that time.
     pub since: Option<Uuid>,
     pub result: Option<CheckResult>,
 }
@@ -110,55 +110,55 @@ pub struct Check {
 /// An attempt that waits to land.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Car {
-    /// Of its integration.
+    /// Id of its integration.
     pub id: Uuid,
     pub stand: Stand,
     pub check: Option<Check>,
-    /// Whether an earlier attempt of its task failed: a batch would likely fail for it again.
+    /// Whether an earlier attempt of its task failed, so that a batch would likely fail because of it.
     pub failed_before: bool,
 }
 
-/// A landing of the past.
+/// A past landing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Landed {
     pub id: Uuid,
-    /// Whether it was built on the landing before it, and on nothing that came in between.
+    /// Whether it was built on the landing before it, with nothing in between.
     pub follows: bool,
 }
 
-/// What is known of a train.
+/// The known state of a train.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Train {
     pub landing: Landing,
-    /// Most checks at once.
+    /// Maximum number of simultaneous checks.
     pub max_checks: usize,
-    /// The first one lands next.
+    /// The cars in order; the first one lands next.
     pub cars: Vec<Car>,
     /// The newest landings of the branch, oldest first.
     pub landed: Vec<Landed>,
-    /// Whether these are all that there were.
+    /// Whether `landed` has all landings of the branch.
     pub from_the_start: bool,
 }
 
-/// What is to be done.
+/// The next steps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// Cars to check, each behind these others.
+    /// Cars to check, each with the cars ahead of it.
     pub checks: Vec<(Uuid, Vec<Uuid>)>,
-    /// Queued checks that are for nothing.
+    /// Queued checks that are useless now.
     pub withdraw: Vec<Uuid>,
-    /// Running checks that are for nothing.
+    /// Running checks that are useless now.
     pub abort: Vec<Uuid>,
-    /// Cars that may have their turn, of a train with batches.
+    /// Cars that may have their turn, in a train with batches.
     pub cleared: Vec<Uuid>,
 }
 
 impl Train {
-    /// Whether a check says what the car's tree comes to behind `ahead`, as things are now: what landed since
-    /// was ahead of it, in that order, and what else was ahead is so still.
+    /// Whether a check is still valid for the car behind `ahead`: everything that landed since was ahead of
+    /// it, in that order, and the other cars ahead are the same.
     ///
-    /// A check that came to nothing says so only until the next landing: one that was pushed while it was
-    /// handed out looks to its worker as if somebody else had moved the branch.
+    /// A lost check is valid only until the next landing. If a landing was pushed while the check was handed
+    /// out, its worker took that for somebody else's change of the branch.
     fn holds(&self, check: &Check, ahead: &[Uuid]) -> bool {
         let since = match check.since {
             None if self.from_the_start => 0,
@@ -183,14 +183,14 @@ impl Train {
             && check.ahead[landed.len()..] == *ahead
     }
 
-    /// What the check of the car at `at` says behind `ahead`: `None` when it has none that holds.
+    /// The result of the valid check of the car at `at` behind `ahead`; `None` without a valid check.
     fn known(&self, at: usize, ahead: &[Uuid]) -> Option<Option<CheckResult>> {
         let check = self.cars[at].check.as_ref()?;
         self.holds(check, ahead).then_some(check.result)
     }
 }
 
-/// Decides what to check.
+/// Decides which cars to check.
 pub fn plan(train: &Train) -> Plan {
     match train.landing {
         Landing::Each => each(train),
@@ -208,7 +208,7 @@ fn cars_with(train: &Train, stand: Stand) -> Vec<Uuid> {
     cars.map(|car| car.id).collect()
 }
 
-/// Each car behind the first is checked behind all before it that may land.
+/// Each car behind the first is checked behind all cars before it that may land.
 fn each(train: &Train) -> Plan {
     let mut plan = Plan::default();
     let mut ahead: Vec<Uuid> = Vec::new();
@@ -217,7 +217,7 @@ fn each(train: &Train) -> Plan {
     for (at, car) in train.cars.iter().enumerate() {
         let known = train.known(at, &ahead);
         match (car.stand, known) {
-            // Its turn tries the gate as well.
+            // The turn tries the gate as well.
             (Stand::Queued, _) if at == 0 => plan.withdraw.push(car.id),
             (Stand::Queued | Stand::Checks, Some(_)) => busy += 1,
             (Stand::Queued, None) => {
@@ -231,7 +231,7 @@ fn each(train: &Train) -> Plan {
             (Stand::Waits, None | Some(None)) if at > 0 => wanted.push((car.id, ahead.clone())),
             (Stand::Waits | Stand::Lands, _) => {}
         }
-        // Nobody waits for what leaves, and nobody else may land in its place.
+        // Nobody waits for a car that leaves, and no other car lands in its place.
         if !matches!(known, Some(Some(CheckResult::Failed | CheckResult::Conflict))) {
             ahead.push(car.id);
         }
@@ -242,10 +242,10 @@ fn each(train: &Train) -> Plan {
     plan
 }
 
-/// The last of several is checked. When it fails there, the middle of those that may be to blame is next.
+/// Checks the last of several cars. If it fails there, the middle of the cars that may be to blame is next.
 fn batch(train: &Train) -> Plan {
     let mut plan = Plan::default();
-    // The cars that may land, by their places in the train.
+    // The cars that may land, by their positions in the train.
     let mut chain: Vec<usize> = (0..train.cars.len()).collect();
     let target = loop {
         let ids: Vec<Uuid> = chain.iter().map(|at| train.cars[*at].id).collect();
@@ -263,7 +263,7 @@ fn batch(train: &Train) -> Plan {
         }
         let unfit = (fit..chain.len()).find(|n| is(n, &[CheckResult::Failed, CheckResult::Lost]));
         if unfit == Some(fit) {
-            // It alone is to blame, and its turn says so.
+            // This car alone is to blame, and its turn will show that.
             plan.cleared.push(ids[fit]);
             chain.remove(fit);
             continue;
@@ -276,7 +276,7 @@ fn batch(train: &Train) -> Plan {
                 let batch = (fit + 1..chain.len()).take_while(likely).take(MAX_BATCH - 1);
                 match chain.get(fit) {
                     Some(first) if !train.cars[*first].failed_before => fit + batch.count(),
-                    // Alone, so that no other is checked again for it.
+                    // Alone, so that no other car is checked again because of it.
                     _ => fit,
                 }
             }
@@ -291,7 +291,7 @@ fn batch(train: &Train) -> Plan {
         match car.stand {
             Stand::Queued | Stand::Checks if is_target => waits = true,
             Stand::Queued => plan.withdraw.push(car.id),
-            // What it says of those before it counts, whatever came behind it since.
+            // Its result on the cars before it counts, even if others have joined behind it.
             Stand::Checks if still_true(train, at, &chain) => waits = true,
             Stand::Checks => plan.abort.push(car.id),
             Stand::Waits | Stand::Lands => {}

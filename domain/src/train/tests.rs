@@ -39,7 +39,7 @@ const PASSED: Option<CheckResult> = Some(CheckResult::Passed);
 const FAILED: Option<CheckResult> = Some(CheckResult::Failed);
 
 #[test]
-fn each_car_is_checked_behind_those_before_it() {
+fn each_car_is_checked_behind_the_cars_before_it() {
     use Stand::{Checks, Lands, Queued, Waits};
     let check = |cars: Vec<Car>, checks: &[(u128, &[u128])], withdraw: &[u128], abort: &[u128]| {
         let expected = Plan {
@@ -50,7 +50,7 @@ fn each_car_is_checked_behind_those_before_it() {
         };
         assert_eq!(plan(&train(Landing::Each, cars)), expected);
     };
-    // One alone has its turn, which tries the gate.
+    // A single car has its turn, which tries the gate.
     check(vec![car(1, Waits, None)], &[], &[], &[]);
     check(
         vec![car(1, Lands, None), car(2, Waits, None), car(3, Waits, None)],
@@ -58,7 +58,7 @@ fn each_car_is_checked_behind_those_before_it() {
         &[],
         &[],
     );
-    // What runs and holds, runs on.
+    // Running checks that are still valid continue.
     check(
         vec![
             car(1, Lands, None),
@@ -69,7 +69,7 @@ fn each_car_is_checked_behind_those_before_it() {
         &[],
         &[],
     );
-    // The second one left: what stood behind it begins anew.
+    // The second car left: the checks behind it start again.
     check(
         vec![
             car(1, Lands, None),
@@ -81,7 +81,7 @@ fn each_car_is_checked_behind_those_before_it() {
         &[4],
         &[3],
     );
-    // Those behind one that fails are made without it; one that failed behind it alone is tried again.
+    // Cars behind a failed one are checked without it; one that failed only behind it is tried again.
     check(
         vec![
             car(1, Lands, None),
@@ -93,7 +93,7 @@ fn each_car_is_checked_behind_those_before_it() {
         &[],
         &[],
     );
-    // It is the first by now: its turn tries the gate.
+    // The car is the first now: its turn tries the gate.
     check(vec![car(2, Queued, Some((&[1], None)))], &[], &[2], &[]);
 }
 
@@ -109,7 +109,7 @@ fn no_more_checks_than_allowed_run_at_once() {
 }
 
 #[test]
-fn a_check_holds_while_what_was_ahead_lands_as_it_stood() {
+fn a_check_is_valid_while_the_cars_ahead_land_in_order() {
     let landed = |n: u128, follows: bool| Landed { id: id(n), follows };
     let check = |landed: Vec<Landed>, since: Option<u128>, ahead: &[u128], now: &[u128]| {
         let train = Train {
@@ -132,7 +132,7 @@ fn a_check_holds_while_what_was_ahead_lands_as_it_stood() {
         &[1, 2],
         &[2]
     ));
-    // Something else landed, or nothing yet, or a person pushed in between, or nobody knows any more.
+    // Something else landed, or nothing yet, or a person pushed in between, or the history is unknown.
     assert!(!check(vec![landed(3, false)], None, &[1, 2], &[2]));
     assert!(!check(vec![], None, &[1, 2], &[2]));
     assert!(!check(
@@ -145,14 +145,14 @@ fn a_check_holds_while_what_was_ahead_lands_as_it_stood() {
 }
 
 #[test]
-fn a_check_that_came_to_nothing_says_so_until_the_next_landing() {
-    let told = |n: u128, ahead: &[u128], result| car(n, Stand::Waits, Some((ahead, result)));
+fn a_lost_check_is_valid_only_until_the_next_landing() {
+    let checked = |n: u128, ahead: &[u128], result| car(n, Stand::Waits, Some((ahead, result)));
     let lost = Some(CheckResult::Lost);
     let cars = vec![
-        told(2, &[1], PASSED),
-        told(3, &[1, 2], lost),
+        checked(2, &[1], PASSED),
+        checked(3, &[1, 2], lost),
         car(4, Stand::Waits, None),
-        told(5, &[1, 2, 3, 4], FAILED),
+        checked(5, &[1, 2, 3, 4], FAILED),
     ];
     let after = |landed: Vec<Landed>, cars: &[Car]| {
         plan(&Train {
@@ -165,10 +165,10 @@ fn a_check_that_came_to_nothing_says_so_until_the_next_landing() {
         id: id(1),
         follows: false,
     };
-    // The failure behind it is known still, so that the middle is next, and not the car that nothing is known of alone.
+    // The failure behind it is still known, so the middle is next, and not the one car of unknown state.
     assert_eq!(after(vec![first], &cars), [(id(3), ids(&[2]))]);
     let mut at_once = cars;
-    at_once.insert(0, told(1, &[], PASSED));
+    at_once.insert(0, checked(1, &[], PASSED));
     assert_eq!(after(Vec::new(), &at_once), [(id(5), ids(&[1, 2, 4]))]);
 }
 
@@ -181,11 +181,11 @@ fn a_batch_is_bisected_when_it_fails() {
         assert_eq!(plan.cleared, ids(cleared));
     };
     let waits = |n| car(n, Stand::Waits, None);
-    let told = |n: u128, ahead: &[u128], result| car(n, Stand::Waits, Some((ahead, result)));
-    let all = |told: Vec<Car>| {
+    let checked = |n: u128, ahead: &[u128], result| car(n, Stand::Waits, Some((ahead, result)));
+    let all = |cars: Vec<Car>| {
         (1..=4)
             .map(|n| {
-                told.iter()
+                cars.iter()
                     .find(|car| car.id == id(n))
                     .cloned()
                     .unwrap_or_else(|| waits(n))
@@ -193,26 +193,26 @@ fn a_batch_is_bisected_when_it_fails() {
             .collect::<Vec<_>>()
     };
     check(all(vec![]), Some((4, &[1, 2, 3])), &[]);
-    check(all(vec![told(4, &[1, 2, 3], PASSED)]), None, &[1, 2, 3, 4]);
-    let last = told(4, &[1, 2, 3], FAILED);
+    check(all(vec![checked(4, &[1, 2, 3], PASSED)]), None, &[1, 2, 3, 4]);
+    let last = checked(4, &[1, 2, 3], FAILED);
     check(all(vec![last.clone()]), Some((2, &[1])), &[]);
     check(
-        all(vec![last.clone(), told(2, &[1], PASSED)]),
+        all(vec![last.clone(), checked(2, &[1], PASSED)]),
         Some((3, &[1, 2])),
         &[1, 2],
     );
-    // The third is to blame: its turn says so, and the fourth is tried without it.
+    // The third is to blame: its turn will show that, and the fourth is tried without it.
     check(
         all(vec![
             last.clone(),
-            told(2, &[1], PASSED),
-            told(3, &[1, 2], FAILED),
+            checked(2, &[1], PASSED),
+            checked(3, &[1, 2], FAILED),
         ]),
         Some((4, &[1, 2])),
         &[3, 1, 2],
     );
     check(
-        all(vec![last, told(2, &[1], FAILED), told(1, &[], FAILED)]),
+        all(vec![last, checked(2, &[1], FAILED), checked(1, &[], FAILED)]),
         Some((4, &[2, 3])),
         &[1],
     );
@@ -248,9 +248,9 @@ struct World {
     /// Whether somebody pushed since the last landing.
     pushed: bool,
     bad: BTreeSet<Uuid>,
-    /// Both together fail.
+    /// Two attempts that fail only together.
     pair: (Uuid, Uuid),
-    /// Both conflict.
+    /// Two attempts that conflict.
     clash: (Uuid, Uuid),
     passed: BTreeSet<Vec<Uuid>>,
     left: Vec<Uuid>,
@@ -298,7 +298,7 @@ impl World {
         (with == b && tree.contains(&a)) || (with == a && tree.contains(&b))
     }
 
-    /// As the flow does it.
+    /// Executes a plan like the flow.
     fn plan(&mut self) {
         let Plan {
             checks,
@@ -372,7 +372,7 @@ impl World {
         car.check.as_mut().unwrap().result = Some(result);
     }
 
-    /// The first one's turn, on the branch as it is. Returns whether it had one.
+    /// Gives the first car its turn, on the branch as it is. Returns whether it had one.
     fn turn(&mut self) -> bool {
         let Some(first) = self.cars.first() else {
             return false;
@@ -390,7 +390,7 @@ impl World {
         }
         let lands = !clashes && (self.passed.contains(&tree) || self.passes(&tree));
         if lands {
-            // What covers a part of a batch may itself fail with a part of it only where two fail together.
+            // A covered part of a batch can fail by itself only where two attempts fail together.
             self.branch = tree;
             self.landed.push(Landed {
                 id: first,
@@ -409,9 +409,9 @@ fn landings() -> impl Strategy<Value = Landing> {
 }
 
 proptest! {
-    /// Whatever order things happen in: all that can land does, and nothing that its gate refuses.
+    /// In any order of events, every car that can land does, and none that its gate refuses.
     #[test]
-    fn a_train_ends(
+    fn every_car_of_a_train_lands_or_leaves(
         landing in landings(),
         cars in 1_u128..12,
         bad in proptest::collection::vec(1_u128..12, 0..3),
@@ -452,7 +452,7 @@ proptest! {
             }
             world.plan();
         }
-        // Left alone it ends.
+        // Without further events, the train ends.
         for _ in 0..400 {
             if world.cars.is_empty() {
                 break;
@@ -462,7 +462,7 @@ proptest! {
                     world.cars[n].stand = Stand::Checks;
                 }
             }
-            // Whatever else happens meanwhile, a check that runs is left alone.
+            // A running check continues, whatever else happens meanwhile.
             let running = |world: &World| world.cars.iter().position(|car| car.stand == Stand::Checks);
             let before = running(&world);
             world.plan();
@@ -491,9 +491,9 @@ proptest! {
         }
     }
 
-    /// With slots enough, a train without a fault costs one run a car, in batches one for all.
+    /// With enough slots, a train without a fault costs one gate run a car, or one for all in batches.
     #[test]
-    fn nothing_is_tried_twice(cars in 2_u128..12, landing in landings()) {
+    fn a_train_without_a_fault_runs_no_gate_twice(cars in 2_u128..12, landing in landings()) {
         let mut world = World::new(landing, cars, &[], (100, 101), (100, 101));
         world.plan();
         while !world.cars.is_empty() {

@@ -1,4 +1,4 @@
-//! What is known of agents and models before any of them runs: presets, requirements, prices.
+//! Built-in knowledge of agents and models: presets, requirements, prices.
 
 pub mod presets;
 pub mod prices;

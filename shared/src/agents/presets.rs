@@ -1,36 +1,37 @@
-//! Presets: what is known of agents that speak the Agent Client Protocol, so that naming one is enough to use it.
+//! Presets: built-in settings of agents that speak the Agent Client Protocol, so that a name is enough to use
+//! one.
 //!
-//! [`PRESETS`] is the only place that knows an agent by name. To add one, add an entry: only what differs from `PLAIN` needs to be
-//! said. Each fact is a default that a key of `[agent]` or `[agents.NAME]` overrides.
+//! [`PRESETS`] is the only place that knows agents by name. To add one, add an entry with the differences
+//! from `PLAIN`. A key of `[agent]` or `[agents.NAME]` overrides each setting.
 
 use std::path::PathBuf;
 
 use crate::wire::DEFAULT_AGENT;
 
-/// The preset of the agent that works where nobody configures one.
+/// The preset of an agent that nobody configures.
 pub const DEFAULT_PRESET: &str = "claude";
 
-/// The tiers of models that every preset knows names for, weakest first.
+/// The tiers for which every preset names models, weakest first.
 pub const TIERS: [&str; 3] = ["haiku", "sonnet", "opus"];
 
-/// What is known of one agent.
+/// The built-in settings of an agent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What it is called in `--agent NAME` and `preset = "NAME"`.
+    /// Its name in `--agent NAME` and `preset = "NAME"`.
     pub name: &'static str,
-    /// What people call it.
+    /// Its name for people.
     pub title: &'static str,
-    /// Program and arguments that make it speak the protocol, split as a shell would.
+    /// Program and arguments with which it speaks the protocol, split as a shell would.
     pub command: &'static str,
     /// How to install it: a command, or the address of instructions.
     pub install: &'static str,
     /// How to log in, as an instruction.
     pub login: &'static str,
-    /// Variables of which each can hold its login.
+    /// Variables, each of which can hold its login.
     pub keys: &'static [&'static str],
-    /// Files below the user's home that hold its login after that was done by hand, as `~/…`.
+    /// Files below the user's home that hold its login after a manual login, as `~/…`.
     pub files: &'static [&'static str],
-    /// The protocol's method of authentication to ask for when one of `files` is there and no session opens without it.
+    /// The protocol's method of authentication, if one of `files` exists and no session opens without it.
     pub file_login: Option<&'static str>,
     /// Whether it can work without a login.
     pub works_without_login: bool,
@@ -38,15 +39,16 @@ pub struct Preset {
     pub pass_env: &'static [&'static str],
     /// Variables that it always gets, with their values.
     pub env: &'static [(&'static str, &'static str)],
-    /// The mode that it works in, by id or name; its own default when `None`.
+    /// Its mode, by id or name; `None` leaves its own default.
     pub mode: Option<&'static str>,
-    /// Whether it is offered to read and write files through the protocol.
+    /// Whether the worker offers it to read and write files through the protocol.
     pub client_files: bool,
-    /// Whether it is offered to run commands through the protocol.
+    /// Whether the worker offers it to run commands through the protocol.
     pub client_terminals: bool,
-    /// Names, or parts of them, that it knows models of each of [`TIERS`] by, best first; none where it offers no choice.
+    /// Its names of models for each of [`TIERS`], or parts of names, best first; empty if it offers no
+    /// choice.
     pub models: [&'static [&'static str]; 3],
-    /// What its users should know.
+    /// A note for its users.
     pub note: Option<&'static str>,
 }
 
@@ -69,7 +71,7 @@ const PLAIN: Preset = Preset {
     note: None,
 };
 
-/// Agents that let users choose among several providers mostly offer these.
+/// Models that agents with a choice of providers mostly offer.
 const CLAUDE_MODELS: [&[&str]; 3] = [&["haiku"], &["sonnet"], &["opus"]];
 
 /// Keys of providers, for agents that work with any of them.
@@ -303,16 +305,16 @@ pub static PRESETS: &[Preset] = &[
     },
 ];
 
-/// The preset and the command of an agent: what `--agent` says of it, else its keys `preset` and `command`, else the preset of its
-/// name. A command that is a preset's name means the preset.
+/// The preset and the command of an agent: from `--agent`, else from its keys `preset` and `command`, else
+/// from the preset of its name. A command that is a preset's name means the preset.
 ///
 /// # Errors
-/// When there is no such preset, or nothing says what to start, in words that say what to change.
+/// If there is no such preset, or no command is known; the text says what to change.
 pub fn resolve(
     agent: &str,
     [flag, preset, command]: [Option<&str>; 3],
 ) -> Result<(Option<&'static Preset>, String), String> {
-    // What is typed goes before both keys.
+    // The flag overrides both keys.
     let [preset, command] = match flag {
         Some(flag) => [None, Some(flag)],
         None => [preset, command],
@@ -340,7 +342,6 @@ pub fn resolve(
 }
 
 impl Preset {
-    /// The preset of this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
@@ -351,7 +352,7 @@ impl Preset {
         names.join(", ")
     }
 
-    /// Names that the agent knows models of a tier by, best first; none for a tier that isn't one of [`TIERS`].
+    /// The agent's names of a tier's models, best first; none for a tier that isn't one of [`TIERS`].
     pub fn models_of(&self, tier: &str) -> &'static [&'static str] {
         let known = TIERS.iter().position(|known| *known == tier);
         known.map_or(&[], |at| self.models[at])
@@ -362,8 +363,8 @@ impl Preset {
         self.keys.iter().chain(self.pass_env).copied()
     }
 
-    /// Whether the agent has a login, or needs none. `is_set` tells of a variable whether the agent gets it, and `files` are its login
-    /// files, whether they exist or not.
+    /// Whether the agent has a login, or needs none. `is_set` returns whether the agent gets a variable, and
+    /// `files` are its login files, whether they exist or not.
     pub fn has_login(&self, is_set: impl Fn(&str) -> bool, files: impl IntoIterator<Item = PathBuf>) -> bool {
         self.works_without_login
             || self.keys.iter().any(|key| is_set(key))
@@ -387,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_preset_is_complete_and_has_a_name_of_its_own() {
+    fn each_preset_is_complete_and_has_a_unique_name() {
         let names: BTreeSet<&str> = PRESETS.iter().map(|preset| preset.name).collect();
         assert_eq!(names.len(), PRESETS.len());
         assert!(Preset::find(DEFAULT_PRESET).is_some());
@@ -399,7 +400,7 @@ mod tests {
             }
             assert!(!preset.keys.is_empty(), "{name}");
             assert!(preset.files.iter().all(|file| file.starts_with("~/")), "{name}");
-            // Its command has to be more than its name: that means the preset.
+            // Its command must not be its name, which means the preset.
             assert_ne!(preset.command, name);
             let named = TIERS.map(|tier| !preset.models_of(tier).is_empty());
             assert!(named == [named[0]; 3], "{name}: {named:?}");
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_a_key_that_is_set_or_a_file_that_is_there() {
+    fn a_login_is_a_set_key_or_an_existing_file() {
         let missing = vec![PathBuf::from("/no/such/login")];
         let has = |name: &str, key: &str, files: Vec<PathBuf>| {
             let preset = Preset::find(name).unwrap();

@@ -1,4 +1,4 @@
-//! What models cost by their tokens: built-in list prices, and those that the coordinator's configuration has instead.
+//! Token prices of models: built-in list prices, and overrides from the coordinator's configuration.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,29 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Key, Reader, words};
 use crate::wire::Usage;
 
-/// When the built-in prices were the providers' list prices, without discounts, for prompts of usual length.
+/// The date of the built-in prices, which are the providers' list prices, without discounts, for prompts of
+/// usual length.
 pub const AS_OF: &str = "December 2025";
 
-/// The price of a model that no other key fits.
+/// The key for models that no other key fits.
 const ANY: &str = "*";
 
-/// The price of a model that has none of its own: that of a strong one, so that a limit of cost ends its sessions, too.
+/// The price of a model without a known one: that of a strong model, so that a limit of cost ends its
+/// sessions too.
 pub const GUESSED: Price = Price::claude(3.0, 15.0);
 
-/// What a million tokens cost. US dollars; where a cache has no price of its own, its tokens cost as much as others that are read.
+/// Prices of a million tokens. US dollars. Cache tokens without a price of their own cost as much as input
+/// tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Read.
+    /// Tokens that the model reads.
     pub input: f64,
-    /// Written.
+    /// Tokens that the model writes.
     pub output: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
-    /// Written into a cache.
+    /// Tokens that are written into a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
 }
@@ -37,19 +40,19 @@ impl Price {
         words("a built-in price, if there is one").key(
             "prices.NAME.input",
             Reader::Coordinator,
-            "USD for a million tokens that model NAME reads, or any whose name begins so; * is for all others",
+            "USD for a million tokens that model NAME reads, or any model whose name begins with NAME; * is for all others",
         ),
         words("a built-in price, if there is one").key(
             "prices.NAME.output",
             Reader::Coordinator,
             "The same for tokens that it writes",
         ),
-        words("as much as other tokens that are read").key(
+        words("the price of other input tokens").key(
             "prices.NAME.cache_read",
             Reader::Coordinator,
             "The same for tokens that it reads from a cache",
         ),
-        words("as much as other tokens that are read").key(
+        words("the price of other input tokens").key(
             "prices.NAME.cache_write",
             Reader::Coordinator,
             "The same for tokens that are written into a cache",
@@ -70,7 +73,7 @@ impl Price {
         }
     }
 
-    /// Anthropic's, which has its writes into a cache paid, too.
+    /// Anthropic's prices, which include writes into a cache.
     const fn claude(input: f64, output: f64) -> Self {
         Self {
             input,
@@ -80,7 +83,7 @@ impl Price {
         }
     }
 
-    /// What these tokens cost. US dollars.
+    /// The cost of these tokens. US dollars.
     #[must_use]
     pub fn of(&self, used: &Usage) -> f64 {
         let part = |count: Option<u64>, price: f64| count.unwrap_or(0) as f64 * price / 1e6;
@@ -91,7 +94,8 @@ impl Price {
     }
 }
 
-/// US dollars as people read them, without the unit: `0.42`, `~0.42` where some of it is estimated, `0.0042` below a cent.
+/// US dollars for people, without the unit: `0.42`, `~0.42` if some of it is estimated, `0.0042` below a
+/// cent.
 #[must_use]
 pub fn usd_text(usd: f64, estimated: bool) -> String {
     let about = if estimated { "~" } else { "" };
@@ -101,7 +105,7 @@ pub fn usd_text(usd: f64, estimated: bool) -> String {
     }
 }
 
-/// Names of models, or what they begin with, in lower case.
+/// Names of models, or their beginnings, in lower case.
 const BUILT_IN: &[(&str, Price)] = &[
     ("claude-opus-4-5", Price::claude(5.0, 25.0)),
     ("claude-opus-4", Price::claude(15.0, 75.0)),
@@ -149,22 +153,22 @@ const BUILT_IN: &[(&str, Price)] = &[
     ("grok-code-fast", Price::new(0.2, 1.5, 0.02)),
 ];
 
-/// Prices that go before the built-in ones, by names of models, or what those begin with; `*` is for all others.
+/// Prices that override the built-in ones, by names of models or their beginnings; `*` is for all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Prices(pub BTreeMap<String, Price>);
 
 impl Prices {
-    /// Whether only the built-in ones hold.
+    /// Whether only the built-in prices apply.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The same with names in lower case.
+    /// The same prices with names in lower case.
     ///
     /// # Errors
-    /// When a price is negative or no number; the model and the key are named.
+    /// If a price is negative or not a number; the text names the model and the key.
     pub fn checked(self) -> Result<Self, String> {
         let checked = self.0.into_iter().map(|(model, price)| {
             let bad = [
@@ -185,7 +189,8 @@ impl Prices {
         checked.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The price of a model: that of the longest name that it is or begins with, with its provider (`openai/gpt-5`) or without.
+    /// The price of a model: that of the longest name that the model has or begins with, with its provider
+    /// (`openai/gpt-5`) or without.
     #[must_use]
     pub fn of(&self, model: &str) -> Option<Price> {
         let model = model.to_lowercase();
@@ -225,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_that_fits_is_a_models() {
+    fn the_longest_matching_name_gives_the_price() {
         let own = Price::new(7.0, 70.0, 0.7);
         let check = |prices: &Prices, model: &str, input: Option<f64>| {
             assert_eq!(prices.of(model).map(|price| price.input), input, "{model}");
@@ -239,7 +244,7 @@ mod tests {
         check(&none, "gpt-5.1-codex-max", Some(1.25));
         check(&none, "gemini-2.5-flash-lite", Some(0.1));
         check(&none, "devstral-2512", Some(0.4));
-        // No part of another word, and nobody's guess.
+        // Neither a part of another word nor a guess.
         check(&none, "gpt-50", None);
         check(&none, "claude-opusculum", None);
         check(&none, "default", None);
@@ -272,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_is_none_is_refused() {
+    fn an_invalid_price_is_refused() {
         for usd in [-1.0, f64::NAN, f64::INFINITY] {
             let prices = Prices([("m".to_owned(), Price::new(1.0, usd, 0.0))].into());
             assert_eq!(

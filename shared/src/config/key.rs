@@ -1,47 +1,48 @@
-//! Keys of `.ralph.toml`. Each is written once: as a field of the table that is read, in [`config_table!`](crate::config_table).
+//! Keys of `.ralph.toml`. Each is defined once: as a field of the table that is read, in
+//! [`config_table!`](crate::config_table).
 
-/// Something that can be set.
+/// A setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// `table.key` of `.ralph.toml`, with `NAME` for a name that the user chooses; without a dot it is no key of the file.
+    /// `table.key` of `.ralph.toml`, with `NAME` for a name that the user chooses; without a dot, it is no
+    /// key of the file.
     pub name: &'static str,
-    /// What holds when nobody sets it.
+    /// The value when nobody sets it.
     pub default: Unset,
-    /// The variable that wins over the file.
+    /// The variable that overrides the file.
     pub variable: Option<&'static str>,
-    /// The flag that wins over the variable, without its dashes.
+    /// The flag that overrides the variable, without its dashes.
     pub flag: Option<&'static str>,
     pub reader: Reader,
-    /// Whether its value is shown to nobody.
+    /// Whether its value is never shown.
     pub secret: bool,
-    /// What it sets.
+    /// The description for people.
     pub about: &'static str,
 }
 
-/// What holds when nobody sets a key.
+/// The value of a key that nobody sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unset {
-    /// A value, as `.ralph.toml` would have it.
+    /// A value, as in `.ralph.toml`.
     Toml(&'static str),
-    /// Nothing, or something that depends on more: in words.
+    /// Nothing, or a value that depends on others, in words.
     Words(&'static str),
 }
 
-/// Who reads a key, where its file lies.
+/// The reader of a key, from the file on its own machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// Commands that submit or start a run, which keeps it.
+    /// Commands that submit or start a run, which stores the value.
     Run,
     Command,
     Coordinator,
-    /// A worker: its own host's file, never one in a clone.
+    /// A worker, from its own host's file, never from one in a clone.
     Worker,
     /// Commands and workers, each for itself.
     Program,
 }
 
 impl Reader {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -53,7 +54,7 @@ impl Reader {
     }
 }
 
-/// What is said of a key beside its name.
+/// Properties of a key besides its name.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     default: Unset,
@@ -73,12 +74,12 @@ const fn facts(default: Unset) -> Facts {
     }
 }
 
-/// A key with a default value, as `.ralph.toml` would have it.
+/// A key with a default value, as in `.ralph.toml`.
 pub const fn toml(default: &'static str) -> Facts {
     facts(Unset::Toml(default))
 }
 
-/// A key without a default value: what holds then, in words.
+/// A key without a default value, and words for what applies then.
 pub const fn words(default: &'static str) -> Facts {
     facts(Unset::Words(default))
 }
@@ -99,13 +100,13 @@ impl Facts {
         self
     }
 
-    /// For a key that somebody else reads than the rest of its table.
+    /// For a key with another reader than the rest of its table.
     pub const fn read_by(mut self, reader: Reader) -> Self {
         self.reader = Some(reader);
         self
     }
 
-    /// The key of this name, which `reader` reads unless another is named.
+    /// The key of this name. `reader` reads it, unless [`Self::read_by`] names another.
     pub const fn key(self, name: &'static str, reader: Reader, about: &'static str) -> Key {
         Key {
             name,
@@ -122,8 +123,9 @@ impl Facts {
     }
 }
 
-/// Defines a table of `.ralph.toml`: the structure that it is read into, and `KEYS`, what is told of its keys. A field's comment is
-/// what the key sets. Fields behind `..` are no keys: tables below this one, and what nobody knows.
+/// Defines a table of `.ralph.toml`: the structure that it is read into, and `KEYS`, the descriptions of its
+/// keys. A field's comment describes the key. Fields behind `..` are not keys: tables below this one, and
+/// unknown keys.
 #[macro_export]
 macro_rules! config_table {
     (

@@ -1,4 +1,5 @@
-//! `.ralph.toml` (SPEC 8): what a key is, and the tables that workers read. The commands list their keys too.
+//! `.ralph.toml` (SPEC 8): the definition of keys, and the tables that workers read. The commands list these
+//! keys too.
 
 mod agent;
 mod key;

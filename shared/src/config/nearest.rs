@@ -1,7 +1,8 @@
-//! Files that are found by walking up from a folder, as `.ralph.toml` is.
+//! Finds files by walking up from a folder, such as `.ralph.toml`.
 //!
-//! What they say is obeyed: commands to run, addresses to talk to. But anybody may put one where others work below (`/tmp`), so
-//! whose a file is decides whether it is taken, as git does with repositories. A file that the user names isn't asked whose it is.
+//! Their content is obeyed: commands to run, addresses to connect to. But anybody may put such a file above a
+//! folder where others work (`/tmp`). So only a trusted owner's file is used, as git does with repositories.
+//! The owner of a file that the user names does not matter.
 
 use std::fs;
 use std::io;
@@ -10,35 +11,33 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
-/// Why a file that was found isn't trusted.
+/// A found file that is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum UntrustedFile {
     /// Its owner is neither this user nor root.
     #[error(
-        "{} is another user's (id {owner}), so it isn't obeyed: make it yours (chown) if you trust what it says, else remove it \
+        "{} is another user's (id {owner}), so it isn't used: make it yours (chown) if you trust its content, else remove it \
          or work in another folder",
         path.display()
     )]
     Foreign {
         /// The file, or the folder that holds it.
         path: PathBuf,
-        /// Whose it is.
+        /// The owner's id.
         owner: u32,
     },
-    /// The system refused something.
-    #[error("failed to look whose {} is", path.display())]
+    #[error("failed to find the owner of {}", path.display())]
     Io {
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
 }
 
-/// The nearest file of that name at or above `start`.
+/// The nearest file with this name at or above `start`.
 ///
 /// # Errors
-/// When it is another user's: one further up might say the opposite, so none is taken.
+/// If it is another user's: a file further up might say the opposite, so none is used.
 pub fn nearest(start: &Path, name: &str) -> Result<Option<PathBuf>, UntrustedFile> {
     let found = start
         .ancestors()
@@ -50,13 +49,13 @@ pub fn nearest(start: &Path, name: &str) -> Result<Option<PathBuf>, UntrustedFil
     Ok(found)
 }
 
-/// Whether it is this user's, or root's, who may do all anyway.
+/// Checks that the file is this user's, or root's, who may do everything anyway.
 ///
 /// # Errors
-/// When it is another user's.
+/// If it is another user's.
 pub fn ours(path: &Path) -> Result<(), UntrustedFile> {
     let own = geteuid().as_raw();
-    // Who made a link chose what stands behind it, and who owns that writes it.
+    // The owner of a link chose its target, and the owner of the target writes it.
     for metadata in [fs::symlink_metadata(path), fs::metadata(path)] {
         let owner = metadata
             .map_err(|source| UntrustedFile::Io {
@@ -92,7 +91,7 @@ mod tests {
         assert!(!is_trusted(1001, 1000) && !is_trusted(1000, 0));
     }
 
-    /// A folder of this test's own, which is empty.
+    /// An empty folder for one test.
     fn folder(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("ralph-nearest-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_left_above_is_refused() {
+    fn a_file_of_another_user_is_refused() {
         if !geteuid().is_root() {
             return; // Nobody else can give a file away.
         }
@@ -131,12 +130,12 @@ mod tests {
             Some(&link)
         );
         lchown(&link, Some(NOBODY), None).unwrap();
-        assert!(refused(&link), "the link is theirs");
+        assert!(refused(&link), "the link is another user's");
         lchown(&link, Some(0), None).unwrap();
         chown(&file, Some(NOBODY), None).unwrap();
-        assert!(refused(&link), "what stands behind it is theirs");
+        assert!(refused(&link), "its target is another user's");
         fs::remove_file(&link).unwrap();
-        assert!(refused(&file), "one further up is not taken instead");
+        assert!(refused(&file), "a file further up is not used instead");
         fs::remove_dir_all(root).unwrap();
     }
 }

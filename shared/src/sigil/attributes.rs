@@ -1,8 +1,8 @@
-//! The part of an opening tag behind its name: attributes, and the `>` or `/>` that ends it.
+//! The part of an opening tag after its name: attributes, and the `>` or `/>` that ends it.
 
 use memchr::memchr;
 
-/// The attributes that sigils know, as written. Others are read over. A repeated one keeps its first value.
+/// The known attributes of sigils, as written. Others are ignored. A repeated one keeps its first value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attributes<'a> {
     pub title: Option<&'a str>,
@@ -17,21 +17,22 @@ pub(super) struct Attributes<'a> {
     pub choices: Option<&'a str>,
 }
 
-/// Where an opening tag's text ended.
+/// The end of an opening tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// Just behind `>` or `/>`.
+    /// Just after `>` or `/>`.
     Whole { end: usize, self_closing: bool },
-    /// At the byte that no tag may have there, or at the end of the text.
+    /// At the first byte that no tag may have there, or at the end of the text.
     Broken { at: usize },
 }
 
-/// Reads from the end of the name at byte `at`, `( space+ name space* = space* quoted )* space* /? >`, and gives every
-/// attribute's name and value to `attribute`.
+/// Reads `( space+ name space* = space* quoted )* space* /? >` from the end of the name at byte `at`, and
+/// passes every attribute's name and value to `attribute`.
 ///
-/// A scan that begins inside another's quoted value may pass over the same bytes, yet no byte is passed by more than
-/// three scans. A scan is outside of values, in `"…"` or in `'…'`; a quote character maps these states one to one,
-/// so two scans that are alive at one place are in different states, and one that is outside ends at the next `<`.
+/// A scan that begins inside another scan's quoted value may visit the same bytes, yet no more than three
+/// scans visit a byte. A scan is outside of values, in `"…"` or in `'…'`; a quote character maps these states
+/// one to one. So two scans that are alive at one place are in different states, and one that is outside ends
+/// at the next `<`.
 pub(super) fn read_tail<'a>(
     text: &'a str,
     mut at: usize,
@@ -108,7 +109,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The first byte from `at` on that is no ASCII white space.
+/// The first byte from `at` on that is not ASCII white space.
 pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
         at += 1;
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tag_breaks_where_it_goes_wrong() {
+    fn a_broken_tag_ends_at_its_first_wrong_byte() {
         for (text, at) in [
             ("", 0),
             ("x>", 0),

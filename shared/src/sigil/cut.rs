@@ -1,7 +1,7 @@
-//! Shortening text at the end of a word or a line, by Unicode characters (SPEC 4.3).
+//! Shortens text at the end of a word or a line, by Unicode characters (SPEC 4.3).
 
-/// The longest beginning of `text` of at most `max_chars` characters that ends with a word. Only a first word that is
-/// longer than the limit is cut itself.
+/// The longest beginning of `text` of at most `max_chars` characters that ends with a word. Only a first word
+/// that is longer than the limit is cut itself.
 pub(super) fn cut_at_word(text: &str, max_chars: usize) -> &str {
     let Some((end, next)) = text.char_indices().nth(max_chars) else {
         return text;
@@ -18,8 +18,8 @@ pub(super) fn cut_at_word(text: &str, max_chars: usize) -> &str {
     }
 }
 
-/// The longest beginning of `text` of at most `max_chars` characters that ends with a line; [`cut_at_word`] where the
-/// first line is longer than that.
+/// The longest beginning of `text` of at most `max_chars` characters that ends with a line; [`cut_at_word`]
+/// where the first line is longer than that.
 pub(super) fn cut_at_line(text: &str, max_chars: usize) -> &str {
     let Some((end, next)) = text.char_indices().nth(max_chars) else {
         return text;
@@ -53,7 +53,7 @@ pub(super) fn last_lines(text: &str, max_chars: usize) -> &str {
     }
 }
 
-/// The beginning of `text` up to the end of its word number `max_words`, or nothing if it has no more than these.
+/// The beginning of `text` up to the end of its word number `max_words`; `None` if it has no more words.
 pub(super) fn cut_after_words(text: &str, max_words: usize) -> Option<&str> {
     let mut words = text.split_whitespace();
     let last = words.nth(max_words.checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! Remembered text is data: no sigil in it may reach an agent as one that it would repeat (SPEC 6.8).
+//! Remembered text is data: an agent that repeats it must not write a sigil (SPEC 6.8).
 
 use std::sync::LazyLock;
 
@@ -8,20 +8,20 @@ use super::lines::{MEMORY_MARK, REASON_MARK};
 use super::name::SigilName;
 use super::scan::next_name;
 
-/// Stands in for the `<` of a sigil's tag: U+2039, which looks like it.
+/// Replaces the `<` of a sigil's tag: U+2039, which looks like it.
 const ANGLE: &str = "‹";
-/// Stands in for the `:` of a line's mark: U+2236, which looks like it.
+/// Replaces the `:` of a line's mark: U+2236, which looks like it.
 const COLON: &str = "∶";
 
-/// The marks of lines. Made once: most texts are shorter than what making one costs.
+/// The marks of lines. Made once, since making one costs more than searching most texts.
 static MARKS: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| [MEMORY_MARK, REASON_MARK].map(|mark| Finder::new(mark.as_bytes())));
 
-/// `text` with every sigil and marked line made harmless: nothing in the result parses as one, for any kind of session,
-/// whatever text is put around it line by line.
+/// `text` with every sigil and marked line made harmless: nothing in the result parses as one, for any kind
+/// of session, whatever text surrounds it line by line.
 ///
-/// One character is exchanged for one, so the length in characters stays; text without sigils comes back unchanged,
-/// and so does text that was defused before.
+/// One character replaces one, so the length in characters stays. Text without sigils comes back unchanged,
+/// and so does defused text.
 #[must_use]
 pub fn defuse(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -48,7 +48,7 @@ pub fn defuse(text: &str) -> String {
     safe
 }
 
-/// `text` with its task graphs made harmless, and nothing else: a later one takes their place.
+/// `text` with only its task graphs made harmless, since a later one replaces them.
 #[must_use]
 pub fn defuse_graphs(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_task_graphs_are_taken_out() {
+    fn only_task_graphs_are_defused() {
         let text = "<journal>j</journal> <task-graph>[]</task-graph> <task-graphs>";
         let expected = "<journal>j</journal> ‹task-graph>[]‹/task-graph> <task-graphs>";
         assert_eq!(defuse_graphs(text), expected);

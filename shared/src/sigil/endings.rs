@@ -1,6 +1,7 @@
-//! Which of the sigils that end a session are meant (SPEC 4.1). Texts about Ralph name them too: documents, plans, an agent that thinks
-//! aloud. So an ending counts where its agent speaks in its own name: not in a fence, a quote, a comment or another sigil's body, and not
-//! in a sentence that denies it or makes it depend on something. One without the assigned id counts only as the last thing that is said.
+//! Decides which sigils that end a session are meant (SPEC 4.1). Texts about Ralph name them too: documents,
+//! plans, an agent that thinks aloud. So an ending counts only as a statement of its agent: not in a fence, a
+//! quote, a comment or another sigil's body, and not in a sentence that denies it or makes it conditional. An
+//! ending without the assigned id counts only as the last statement.
 
 use std::ops::Range;
 
@@ -8,13 +9,13 @@ use memchr::memmem;
 
 use super::name::SigilName;
 
-/// Words before an ending, in its sentence, that make it no statement.
+/// Words before an ending, in its sentence, with which it is no statement.
 const UNMEANT: &[&str] = &[
     "not", "never", "cannot", "until", "unless", "if", "when", "instead", "would", "should", "will", "must",
     "example", "e.g", "say", "says", "write", "writes", "emit", "emits",
 ];
 
-/// Bytes before an ending that are looked at for the beginning of its sentence.
+/// Number of bytes before an ending that are searched for the beginning of its sentence.
 const SENTENCE_BYTES: usize = 400;
 
 impl SigilName {
@@ -33,7 +34,7 @@ impl SigilName {
     }
 }
 
-/// Code fences and HTML comments of a text, in order, none inside another: what stands there is only mentioned.
+/// Code fences and HTML comments of a text, in order and not nested: sigils in them are only mentioned.
 #[derive(Debug)]
 pub(super) struct Mentions(Vec<Range<usize>>);
 
@@ -48,8 +49,8 @@ impl Mentions {
     }
 }
 
-/// Whether a whole sigil is inline code, or stands between lines that make fences: where a fence is inside another of its kind, these do
-/// the opposite of what they seem to.
+/// Whether a whole sigil is inline code, or is between lines that make fences. If a fence is inside another
+/// of its kind, these lines do the opposite of what they seem to.
 pub(super) fn is_code(text: &str, sigil: Range<usize>) -> bool {
     let is_fence = |line: Option<&str>| line.is_some_and(|line| line.trim_start().starts_with("```"));
     let (before, after) = (&text[..sigil.start], &text[sigil.end..]);
@@ -60,23 +61,23 @@ pub(super) fn is_code(text: &str, sigil: Range<usize>) -> bool {
     inline || framed
 }
 
-/// Where a text may hold an ending.
+/// The places in a text that may hold an ending.
 #[derive(Debug)]
 pub(super) struct Candidates<'a> {
     text: &'a str,
     mentions: &'a Mentions,
-    /// Whole sigils, in order, none inside another.
+    /// Whole sigils, in order and not nested.
     outer: Vec<Range<usize>>,
-    /// The beginnings of sigils inside others, in order.
+    /// The beginnings of nested sigils, in order.
     nested: Vec<usize>,
-    /// The end of what is said outside of sigils.
+    /// The end of the text outside of sigils.
     said_to: usize,
-    /// The last ending that was asked for, and the beginning of its line.
+    /// The last queried ending, and the beginning of its line.
     last: (usize, usize),
 }
 
 impl<'a> Candidates<'a> {
-    /// A text with its whole sigils, in any order.
+    /// Prepares a text with its whole sigils, in any order.
     pub(super) fn new(text: &'a str, mentions: &'a Mentions, sigils: Vec<Range<usize>>) -> Self {
         let (outer, nested) = outermost(sigils);
         let mut end = text.len();
@@ -100,7 +101,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Whether the ending that begins here is a statement of its agent. Each call takes a later ending than the one before.
+    /// Whether the ending that begins here is a statement of its agent. Each call takes a later ending than
+    /// the call before.
     pub(super) fn is_statement(&mut self, start: usize) -> bool {
         let line = self.line(start);
         if self.mentions.hold(start) || self.nested.binary_search(&start).is_ok() {
@@ -116,7 +118,7 @@ impl<'a> Candidates<'a> {
         before.trim().is_empty() || !is_unmeant(self.last_bytes(behind, start))
     }
 
-    /// Whether nothing but sigils stands beside an ending on its line, or follows it.
+    /// Whether only sigils are beside an ending on its line, or follow it.
     pub(super) fn is_last(&mut self, start: usize) -> bool {
         self.said_to <= self.line(start)
     }
@@ -128,14 +130,14 @@ impl<'a> Candidates<'a> {
         self.last.1
     }
 
-    /// What stands there, the last [`SENTENCE_BYTES`] of it.
+    /// The text between these offsets, at most its last [`SENTENCE_BYTES`].
     fn last_bytes(&self, from: usize, to: usize) -> &'a str {
         let from = from.max(to.saturating_sub(SENTENCE_BYTES));
         &self.text[self.text.ceil_char_boundary(from)..to]
     }
 }
 
-/// Those that are in no other one, joined where they overlap, and the beginnings of the others; both in order.
+/// The outermost ranges, joined where they overlap, and the beginnings of the others; both in order.
 fn outermost(mut ranges: Vec<Range<usize>>) -> (Vec<Range<usize>>, Vec<usize>) {
     ranges.sort_by_key(|range| (range.start, usize::MAX - range.end));
     let (mut outer, mut inner): (Vec<Range<usize>>, _) = (Vec::new(), Vec::new());
@@ -151,7 +153,7 @@ fn outermost(mut ranges: Vec<Range<usize>>) -> (Vec<Range<usize>>, Vec<usize>) {
     (outer, inner)
 }
 
-/// Whether what follows this part of a line is quoted, or code by the indentation of a whole line.
+/// Whether the text after this part of a line is quoted, or code by the indentation of a whole line.
 fn is_quoted(before: &str, is_whole: bool) -> bool {
     let indented = before.trim_start_matches(['\t', ' ']);
     let indentation = before.len() - indented.len();
@@ -167,7 +169,7 @@ fn is_quoted(before: &str, is_whole: bool) -> bool {
         || before.ends_with(['\'', '‘', '‚', '‹'])
 }
 
-/// Whether the sentence that ends this text doesn't state what follows.
+/// Whether the last sentence of this text doesn't state what follows.
 fn is_unmeant(before: &str) -> bool {
     let paragraph = before.rsplit("\n\n").next().unwrap_or_default();
     let mut ends = paragraph.match_indices(['.', '!', '?', ';']).filter(|(at, end)| {
@@ -183,7 +185,8 @@ fn is_unmeant(before: &str) -> bool {
     })
 }
 
-/// Code between fences of CommonMark: three or more backticks or tildes, closed by as many of them or by the end.
+/// Code between fences of CommonMark: three or more backticks or tildes, closed by as many of them or by the
+/// end.
 fn fences(text: &str) -> Vec<Range<usize>> {
     let mut fences = Vec::new();
     let mut open: Option<(usize, char, usize)> = None;
@@ -215,7 +218,7 @@ fn comments(text: &str) -> Vec<Range<usize>> {
     let mut at = 0;
     while let Some(found) = memmem::find(&text.as_bytes()[at..], b"<!--") {
         let start = at + found;
-        // One that is never closed is somebody's text.
+        // A comment that is never closed is ordinary text.
         let Some(length) = memmem::find(&text.as_bytes()[start..], b"-->") else {
             break;
         };

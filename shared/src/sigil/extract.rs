@@ -12,13 +12,13 @@ pub const ERROR_CHARS: usize = 500;
 pub const TEXT_LINE_CHARS: usize = 200;
 /// The context keeps at most this many characters; the text that it comes from is kept whole elsewhere.
 pub const CONTEXT_CHARS: usize = 10_000;
-/// At most so many files are named.
+/// Maximum number of named files.
 pub const MAX_FILES: usize = 20;
 
-/// What a failed attempt says if nothing else says anything.
+/// The error of a failed attempt without any information.
 pub const NOTHING_CAPTURED: &str = "no specific error message captured";
 
-/// What is known of a failed attempt. An empty text is one that isn't known.
+/// Facts on a failed attempt. An empty text is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailureFacts<'a> {
     /// `FAILURE_REASON:`, from [`super::Sigils::failure_reason`].
@@ -33,26 +33,26 @@ pub struct FailureFacts<'a> {
     pub text: &'a str,
     /// The last plan entries and tool-call titles, newest last.
     pub attempted: &'a [String],
-    /// Paths that git says were changed.
+    /// Changed paths, according to git.
     pub changed_files: &'a [String],
 }
 
-/// A failure as far as the facts tell.
+/// A failure, as far as the facts show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractedFailure {
     /// Where the error was found.
     pub source: FailureSource,
     /// At most [`ERROR_CHARS`] characters; never empty.
     pub error: String,
-    /// What stands around the error in its source, at most [`CONTEXT_CHARS`] characters.
+    /// The text around the error in its source, at most [`CONTEXT_CHARS`] characters.
     pub context: String,
-    /// What was being attempted, at most [`ERROR_CHARS`] characters; empty if nothing is known.
+    /// The attempted work, at most [`ERROR_CHARS`] characters; empty if unknown.
     pub attempted: String,
-    /// Files that were changed, then files that the text names; at most [`MAX_FILES`], each once.
+    /// Changed files, then files that the text names; at most [`MAX_FILES`], each once.
     pub files: Vec<String>,
 }
 
-/// Where an extracted error comes from, in the order in which they are asked (SPEC 4.3).
+/// The source of an extracted error, in the order of preference (SPEC 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureSource {
@@ -62,15 +62,13 @@ pub enum FailureSource {
     SessionEnd,
     /// The last failed tool call's output.
     ToolOutput,
-    /// The agent's standard error.
     Stderr,
     /// The first line of the text that looks like an error.
     Text,
-    /// Nowhere.
     Nothing,
 }
 
-/// Makes a failure report from what is known. Only for attempts that failed.
+/// Makes a failure report from the facts; only for attempts that failed.
 #[must_use]
 pub fn extract_failure(facts: &FailureFacts<'_>) -> ExtractedFailure {
     let reason = facts.failure_reason.trim();
@@ -112,7 +110,7 @@ pub fn extract_failure(facts: &FailureFacts<'_>) -> ExtractedFailure {
     };
     let mut context = context.trim().to_owned();
     if source == FailureSource::SessionEnd && !stderr.is_empty() {
-        // How a session ended says little of why; what its agent complained of last may.
+        // The end of a session says little about its cause; its agent's last errors may say more.
         let room = CONTEXT_CHARS.saturating_sub(context.chars().count() + 1);
         if room > 1 {
             context.push('\n');
@@ -140,7 +138,8 @@ fn telling_part(output: &str) -> &str {
     )
 }
 
-/// The first line that looks like an error, without the sigils behind it, and what follows it up to an empty line.
+/// The first line that looks like an error, without the sigils after it, and the text from it up to an empty
+/// line.
 fn error_in_text(text: &str) -> Option<(&str, &str)> {
     lines_with_offsets(text).find_map(|(start, line)| {
         let line = Some(line).filter(|line| looks_like_error(line))?;
@@ -155,7 +154,7 @@ fn error_in_text(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Whether a line has one of the words by which an error is known, in any case.
+/// Whether a line has one of the words that mark an error, in any case.
 fn looks_like_error(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     ["error", "failed", "exception", "cannot", "not found"]
@@ -196,7 +195,7 @@ fn attempted(entries: &[String]) -> String {
 
 const SEPARATOR: &str = "; ";
 
-/// What was changed, then what the text names.
+/// Changed files, then files that the text names.
 fn files(changed: &[String], text: &str) -> Vec<String> {
     let mut files: Vec<String> = Vec::new();
     for path in changed
@@ -214,8 +213,8 @@ fn files(changed: &[String], text: &str) -> Vec<String> {
     files
 }
 
-/// The path in a word, without the punctuation and the line number around it: letters, digits and `._-/`, with an
-/// extension that begins with a letter, and no address.
+/// The path in a word, without the punctuation and the line number around it: letters, digits and `._-/`,
+/// with an extension that begins with a letter, and no address.
 fn path_in(word: &str) -> Option<&str> {
     if !word.contains('.') || word.contains("://") {
         return None;
@@ -232,7 +231,8 @@ fn path_in(word: &str) -> Option<&str> {
     let is_extension = extension.len() <= 10
         && extension.starts_with(|c: char| c.is_ascii_alphabetic())
         && extension.chars().all(|c| c.is_ascii_alphanumeric());
-    // "e.g", "i.e" and "std.io" are words; a file without a folder has a stem of two letters and a known look.
+    // "e.g", "i.e" and "std.io" are words; a file without a folder has a stem of two letters and a known
+    // look.
     let is_file = !folder.is_empty() || (stem.len() > 1 && extension.len() <= 4 && !stem.contains('.'));
     (is_extension && is_file && !stem.is_empty()).then_some(path)
 }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_asked_in_order() {
+    fn sources_are_used_in_order() {
         let mut facts = facts();
         let mut check = |emptied: fn(&mut FailureFacts<'static>), source, error| {
             emptied(&mut facts);
@@ -285,25 +285,25 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_complained_of_stands_beside_how_its_session_ended() {
+    fn the_context_has_the_session_end_and_the_agents_last_errors() {
         let mut facts = FailureFacts {
             session_end: "the agent exited with code 2",
             stderr_tail: "starting\nFATAL: config key foo is missing\n",
             ..FailureFacts::default()
         };
-        let told = extract_failure(&facts);
-        assert_eq!(told.error, "the agent exited with code 2");
+        let failure = extract_failure(&facts);
+        assert_eq!(failure.error, "the agent exited with code 2");
         let context = "the agent exited with code 2\nstarting\nFATAL: config key foo is missing";
-        assert_eq!(told.context, context);
+        assert_eq!(failure.context, context);
         let long = "noise\n".repeat(CONTEXT_CHARS) + "the end";
         facts.stderr_tail = &long;
-        let told = extract_failure(&facts);
-        assert!(told.context.chars().count() <= CONTEXT_CHARS, "{}", told.context);
-        assert!(told.context.ends_with("noise\nthe end"), "{}", told.context);
+        let failure = extract_failure(&facts);
+        assert!(failure.context.chars().count() <= CONTEXT_CHARS, "{}", failure.context);
+        assert!(failure.context.ends_with("noise\nthe end"), "{}", failure.context);
     }
 
     #[test]
-    fn the_texts_error_line_is_no_sigil() {
+    fn an_error_line_of_the_text_excludes_sigils() {
         for (text, expected) in [
             (
                 "fine\r\nTypeError: x\r\nat y\r\n\r\nmore",

@@ -17,7 +17,6 @@ pub struct FailureReport {
     pub what_tried: String,
     /// The cause. Never empty.
     pub why_failed: String,
-    /// The kind of error.
     pub error_category: ErrorCategory,
     /// Paths, each once, in the order given.
     pub relevant_files: Vec<String>,
@@ -26,8 +25,8 @@ pub struct FailureReport {
 }
 
 impl FailureReport {
-    /// Only the five keys open a field, each once and at a line's start; every other line continues the field above. Where
-    /// the first line is indented, a line starts behind the same indentation.
+    /// Only the five keys open a field, each once and at a line's start; every other line continues the field
+    /// above. If the first line is indented, a line starts after the same indentation.
     pub(super) fn read(body: &str) -> Result<Self, Fault> {
         required(body)?;
         let mut fields: [Option<String>; Key::ALL.len()] = Default::default();
@@ -61,7 +60,7 @@ impl FailureReport {
     }
 }
 
-/// The fields' keys, in the order in which `read` takes them apart.
+/// The fields' keys, in the order in which `read` unpacks them.
 struct Key;
 
 impl Key {
@@ -99,14 +98,13 @@ fn paths(text: &str) -> Vec<String> {
 /// A report keeps this many paths; more are no help to anybody.
 const MAX_FILES: usize = 100;
 
-/// What went wrong, coarsely. Text form: snake_case.
+/// The coarse kind of an error. Text form: snake_case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCategory {
     TestFailure,
     /// It doesn't build.
     BuildError,
-    /// A file isn't there.
     MissingFile,
     /// It does the wrong thing.
     LogicError,
@@ -116,7 +114,7 @@ pub enum ErrorCategory {
     DependencyError,
     /// It took too long.
     Timeout,
-    /// None given, or none of these.
+    /// None was given, or none of these.
     #[default]
     #[serde(other)]
     Unknown,
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_indented_report_starts_its_lines_behind_the_indentation() {
+    fn lines_of_an_indented_report_start_after_the_indentation() {
         let report =
             FailureReport::read("\n    what_tried: a\n    why_failed: b\n      why_failed: c\n").unwrap();
         assert_eq!(
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn both_required_fields_must_say_something() {
+    fn both_required_fields_must_have_content() {
         for (body, fault) in [
             ("", Fault::Malformed),
             ("what_tried: a", Fault::Malformed),

@@ -1,5 +1,5 @@
-//! How a prompt shows the sigils to an agent: forms that an agent can follow and that never parse, so that a text which
-//! repeats the prompt changes nothing.
+//! The forms in which a prompt shows sigils to an agent. An agent can follow them, but they never parse, so a
+//! text that repeats the prompt changes nothing.
 
 use super::name::SigilName;
 

@@ -1,4 +1,5 @@
-//! Lines that agents prompted for the source documents' other systems write (SPEC 4.2).
+//! Marked lines, which agents write when their prompts come from the source documents' other systems (SPEC
+//! 4.2).
 
 use memchr::{memchr, memmem};
 
@@ -7,11 +8,11 @@ pub(super) const MEMORY_MARK: &str = "AGENTIUM_MEMORY:";
 /// Opens a line that says why an attempt failed: `FAILURE_REASON: text`.
 pub(super) const REASON_MARK: &str = "FAILURE_REASON:";
 
-/// What may stand between a line's start and a mark, besides white space: list marks and emphasis.
+/// Characters that may precede a mark on its line, besides white space: list marks and emphasis.
 const DECORATION: [char; 4] = ['-', '*', '_', '`'];
 
-/// Every line that `mark` opens: the mark's offset in bytes, and what follows it on the line, without white space around it
-/// and without the decoration that also stands before the mark.
+/// Every line that `mark` opens: the mark's offset in bytes, and the rest of the line, without surrounding
+/// white space and without the decoration that also precedes the mark.
 pub(super) fn marked_lines<'a>(text: &'a str, mark: &'static str) -> impl Iterator<Item = (usize, &'a str)> {
     memmem::find_iter(text.as_bytes(), mark.as_bytes()).filter_map(move |start| {
         let is_decoration = |c: char| c != '\n' && (c.is_whitespace() || DECORATION.contains(&c));
@@ -32,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_opens_a_line_behind_nothing_but_decoration() {
+    fn only_decoration_may_precede_a_mark_on_its_line() {
         for (text, expected) in [
             ("FAILURE_REASON: no disk", &["no disk"][..]),
             ("a\r\n  FAILURE_REASON:no disk\r\nb", &["no disk"]),

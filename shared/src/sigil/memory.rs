@@ -1,4 +1,4 @@
-//! The sigils that leave something to remember: knowledge, learnings, and notes of the session's memory.
+//! The sigils that leave memory: knowledge, learnings, and notes of the session's memory.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use super::value::{Fault, one_line, required, required_attribute, required_list}
 pub const KNOWLEDGE_WORDS: usize = 500;
 /// A knowledge title keeps this many characters, whole words where it has any.
 pub const TITLE_CHARS: usize = 300;
-/// So many tags of one entry are kept, of so many characters each.
+/// Maximum number of kept tags of one entry, and of characters of each.
 pub const MOST_TAGS: usize = 30;
 /// See [`MOST_TAGS`].
 pub const TAG_CHARS: usize = 100;
 
-/// `<knowledge>`: something that holds for the whole project.
+/// `<knowledge>`: a fact about the whole project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Knowledge {
     /// On one line, never empty, at most [`TITLE_CHARS`] characters.
@@ -42,7 +42,7 @@ impl Knowledge {
     }
 }
 
-/// The tags of an entry, as far as they are kept.
+/// The kept tags of an entry.
 fn tags(attributes: Attributes<'_>, fold: fn(&str) -> String) -> Result<Vec<String>, Fault> {
     let mut kept: Vec<String> = Vec::new();
     for tag in required_list(attributes.tags, fold)? {
@@ -57,13 +57,12 @@ fn tags(attributes: Attributes<'_>, fold: fn(&str) -> String) -> Result<Vec<Stri
 /// `<learning>`: an insight from an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learning {
-    /// What it is about.
     pub category: LearningCategory,
     /// One to [`MOST_TAGS`], in the agent's own case, each once.
     pub tags: Vec<String>,
     /// Never empty.
     pub body: String,
-    /// Ids of the learnings that it takes the place of, as written; only what a `distill` session says of them counts.
+    /// Ids of the learnings that it replaces, as written; they count only in a `distill` session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merges: Vec<String>,
 }
@@ -82,7 +81,7 @@ impl Learning {
     }
 }
 
-/// What a learning is about (SPEC 4.1). Text form: the word in the sigil.
+/// The subject of a learning (SPEC 4.1). Text form: the word in the sigil.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum LearningCategory {
@@ -100,7 +99,7 @@ pub enum LearningCategory {
     DebuggingTechnique,
     /// Anything else.
     Other,
-    /// A category of the agent's own, kept as it is.
+    /// A category of the agent's own, as written.
     Named(String),
 }
 
@@ -158,11 +157,10 @@ impl fmt::Display for LearningCategory {
 /// `<memory>`, or an `AGENTIUM_MEMORY:` line (SPEC 4.2): one entry of the session memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// What it says.
     pub kind: NoteKind,
     /// Never empty.
     pub text: String,
-    /// Why; only a decision has one.
+    /// The reason; only a decision has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
 }
@@ -179,7 +177,7 @@ impl Note {
         })
     }
 
-    /// Reads what follows `AGENTIUM_MEMORY:` on its line.
+    /// Reads the text after `AGENTIUM_MEMORY:` on its line.
     pub(super) fn read_line(rest: &str) -> Result<Self, Fault> {
         let (word, text) = rest.split_once(char::is_whitespace).ok_or(Fault::Malformed)?;
         let kind = NoteKind::from_word(word).ok_or(Fault::Malformed)?;
@@ -191,19 +189,17 @@ impl Note {
     }
 }
 
-/// What a note says (SPEC 4.1, 6.4). Text form: snake_case.
+/// The kind of a note (SPEC 4.1, 6.4). Text form: snake_case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
-    /// Something that is so.
     KeyFact,
-    /// Something that was chosen.
     Decision,
-    /// A step of the task that is done.
+    /// A completed step of the task.
     StepDone,
-    /// A step of the task that is left.
+    /// A pending step of the task.
     StepPending,
-    /// A path that was changed.
+    /// A changed path.
     FileModified,
 }
 
@@ -228,7 +224,7 @@ impl NoteKind {
         }
     }
 
-    /// In either case, since the lines of SPEC 4.2 use capitals.
+    /// Ignores case, since the lines of SPEC 4.2 use capitals.
     fn from_word(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -249,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_knowledge_body_is_cut_behind_its_last_whole_word() {
+    fn a_knowledge_body_is_cut_after_its_last_whole_word() {
         let attributes = Attributes {
             title: Some("A\n title "),
             tags: Some("CI, Größe"),

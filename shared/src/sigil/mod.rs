@@ -1,21 +1,24 @@
-//! What an agent tells the system inside its message text (SPEC 4): XML-like tags, called sigils, and two kinds of lines.
+//! Messages from an agent to the system inside its message text (SPEC 4): XML-like tags, called sigils, and
+//! two kinds of lines.
 //!
-//! [`parse()`] reads them, [`defuse()`] makes them harmless in remembered text (SPEC 6.8), [`SigilName::form`] shows them to
-//! an agent in a form that never parses, and [`extract_failure`] makes a failure report for an attempt that left none.
-//! All are pure functions of the joined text, never fail, and take time linear in its length, whatever it holds.
+//! [`parse()`] reads them, [`defuse()`] makes them harmless in remembered text (SPEC 6.8),
+//! [`SigilName::form`] shows them to an agent in a form that never parses, and [`extract_failure`] makes a
+//! failure report for an attempt that left none. All are pure functions of the joined text, never fail, and
+//! take time linear in its length, whatever it contains.
 //!
 //! Rules that SPEC 4 leaves open:
-//! - A closing tag belongs to the nearest opening tag of its name before it, so a sigil that was only mentioned ("I will
-//!   write a `<journal>`") doesn't swallow the real one. Different names don't see each other: a sigil inside
-//!   another's body counts, unless it ends the session.
-//! - An opening tag may carry unknown attributes. Values stand in double or single quotes and may hold anything but
-//!   their quote, line ends and `>` included; a tag in a value is no sigil.
-//! - A body or a required attribute that is only `…`, `...` or one phrase in curly braces is a placeholder: the prompt's
-//!   own form, quoted. It is passed over and not counted. Every other opening tag that comes to nothing counts as malformed.
-//! - What stands in a code fence or an HTML comment is only mentioned, but for a task graph.
-//! - A sigil that the session's kind doesn't take is plain text.
+//! - A closing tag belongs to the nearest opening tag of its name before it, so a sigil that was only
+//!   mentioned ("I will write a `<journal>`") doesn't swallow the real one. Different names are independent: a
+//!   sigil inside another's body counts, unless it ends the session.
+//! - An opening tag may carry unknown attributes. Values are in double or single quotes and may contain
+//!   anything but their quote, line ends and `>` included; a tag in a value is not a sigil.
+//! - A body or a required attribute that is only `…`, `...` or one phrase in curly braces is a placeholder:
+//!   the prompt's own form, quoted. It is ignored and not counted. Every other opening tag without effect
+//!   counts as malformed.
+//! - A sigil in a code fence or an HTML comment is only mentioned, unless it is a task graph.
+//! - A sigil that the session's kind doesn't accept is plain text.
 //!
-//! Left to others: the graph inside `<task-graph>`, and what a verdict leads to.
+//! Other modules read the graph inside `<task-graph>`, and act on verdicts.
 
 mod attributes;
 mod cut;

@@ -1,4 +1,4 @@
-//! The sigils' names, and which session kinds take them.
+//! The sigils' names, and the session kinds that accept them.
 
 use std::fmt;
 
@@ -37,7 +37,6 @@ pub enum SigilName {
 }
 
 impl SigilName {
-    /// How many there are.
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every sigil, in the order of SPEC 4.1.
@@ -62,7 +61,6 @@ impl SigilName {
         Self::Used,
     ];
 
-    /// The tag's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,9 +110,11 @@ impl SigilName {
         }
     }
 
-    /// The sigil whose name begins `bytes`, whatever follows it. No name begins another, so there is at most one.
+    /// The sigil whose name begins `bytes`, whatever follows it. No name begins another, so there is at most
+    /// one.
     pub(super) fn beginning(bytes: &[u8]) -> Option<Self> {
-        // Texts full of half names come here for every few bytes: so as few of them as tell the names apart are looked at.
+        // Texts full of half names call this every few bytes, so it looks at only as many bytes as
+        // distinguish the names.
         if !bytes.first()?.is_ascii_lowercase() {
             return None;
         }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_take_the_sigils_of_the_table() {
+    fn kinds_accept_the_sigils_of_the_table() {
         let taken = |kind| {
             SigilName::ALL
                 .into_iter()

@@ -1,4 +1,4 @@
-//! Pairs tags to sigils, judges them, and keeps what counts.
+//! Pairs tags to sigils, judges them, and keeps the valid ones.
 
 use std::ops::Range;
 
@@ -15,18 +15,18 @@ use super::value::{Fault, required, required_attribute, required_list};
 use crate::kind::SessionKind;
 use crate::plain::visible;
 
-/// A text leaves at most so many knowledge entries, learnings and notes, each; an agent in a loop writes more.
+/// Maximum number of a text's knowledge entries, learnings and notes, each; an agent in a loop writes more.
 pub const MAX_ENTRIES: usize = 10_000;
 
-/// Entries that a session may say it used, of each kind of use.
+/// Maximum number of entries that a session may report as helpful, and as misleading.
 const MAX_USED: usize = 100;
 
-/// What decides which sigils of a text are valid.
+/// The facts that decide which sigils of a text are valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// Whose text it is: each kind takes its own sigils (SPEC 4.1).
+    /// The kind of session; each kind accepts its own sigils (SPEC 4.1).
     pub kind: SessionKind,
-    /// The assigned task's short id, whole (`t-9f2c41aa07be`). Only a work session names it.
+    /// The assigned task's whole short id (`t-9f2c41aa07be`). Only a work session names it.
     pub task_id: &'a str,
     /// The configuration's model tiers, the only names that `<next-model>` may give.
     pub model_tiers: &'a [String],
@@ -34,13 +34,14 @@ pub struct Context<'a> {
 
 /// Reads an agent's message text, all chunks joined, never thoughts or tool output (SPEC 4).
 ///
-/// Invisible characters are taken out first. Never fails; what is malformed is passed over and counted. Time and memory are linear in the text's length.
+/// Invisible characters are removed first. Never fails; malformed sigils are skipped and counted. Time and
+/// memory are linear in the text's length.
 #[must_use]
 pub fn parse(text: &str, context: &Context<'_>) -> Sigils {
     read(&visible(text), context).0
 }
 
-/// [`parse`], with the number of bytes that were looked at, each as often as it was.
+/// [`parse`], with the number of visited bytes; every visit counts.
 pub(super) fn read(text: &str, context: &Context<'_>) -> (Sigils, u64) {
     let mut reader = Reader {
         context,
@@ -64,9 +65,9 @@ pub(super) fn read(text: &str, context: &Context<'_>) -> (Sigils, u64) {
 struct Reader<'a> {
     context: &'a Context<'a>,
     sigils: Sigils,
-    /// From tags and from lines, with the offset of each.
+    /// Notes from tags and from lines, each with its offset.
     notes: Vec<(usize, Note)>,
-    /// Sigils that end a session, as they stand: the opening tag and where the body ends.
+    /// Sigils that end a session, not yet judged: the opening tag and the end of the body.
     endings: Vec<(Tag, usize)>,
     /// Every whole sigil.
     whole: Vec<Range<usize>>,
@@ -76,7 +77,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read_tags(&mut self, text: &str) {
-        // The opening tags that wait for their closing ones.
+        // Opening tags that wait for their closing ones.
         let mut open: [Option<Tag>; SigilName::COUNT] = [None; SigilName::COUNT];
         let mut scanner = Scanner::new(text);
         for tag in &mut scanner {
@@ -131,7 +132,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether an opening tag has what its sigil requires: one that was only mentioned doesn't end the body around it.
+    /// Checks that an opening tag has the attributes that its sigil requires: a tag that was only mentioned
+    /// doesn't end the body around it.
     fn check_attributes(&mut self, text: &str, tag: Tag) -> Result<(), Fault> {
         if !matches!(
             tag.name,
@@ -157,7 +159,7 @@ impl Reader<'_> {
             self.endings.push((opening, body.end));
             return;
         }
-        // Agents like to put a graph into a fence.
+        // Agents often put a graph into a fence.
         let is_mentioned = self.mentions.hold(opening.start) || is_code(text, opening.start..end);
         if opening.name != SigilName::TaskGraph && is_mentioned {
             return;
@@ -168,7 +170,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the endings that are meant, once it is known what stands around them.
+    /// Takes the endings that are meant, once their surroundings are known.
     fn read_endings(&mut self, text: &str) {
         if self.endings.is_empty() {
             return;
@@ -199,7 +201,7 @@ impl Reader<'_> {
         match opening.name {
             SigilName::TaskDone | SigilName::TaskFailed => one_of(body, is_assigned)?,
             _ => {
-                // A form without its words stays a form, wherever it stands.
+                // A form without its words stays a form, wherever it is.
                 required_unless_blank(opening.name, body)?;
                 match opening.attributes(text).id {
                     Some(id) => one_of(id, is_assigned)?,
@@ -210,7 +212,7 @@ impl Reader<'_> {
         }
         let sigils = &mut self.sigils;
         match opening.name {
-            // The last word counts.
+            // The last statement counts.
             SigilName::TaskDone => (sigils.task_done, sigils.task_failed) = (true, false),
             SigilName::TaskFailed => (sigils.task_done, sigils.task_failed) = (false, true),
             SigilName::Promise => sigils.promise = Some(one_of(body, Promise::from_word)?),
@@ -257,7 +259,7 @@ impl Reader<'_> {
                 let question = Question::read(opening.attributes(text), body)?;
                 keep(&mut sigils.questions, question, &mut sigils.left_out);
             }
-            // Those that end a session come later, see `end`.
+            // Sigils that end a session come later, see `end`.
             _ => {}
         }
         Ok(())
@@ -275,7 +277,7 @@ impl Reader<'_> {
     }
 }
 
-/// Of both lists at least one has to name something; of each so many ids are kept that a prompt may show.
+/// At least one of both lists has to name something; of each, at most [`MAX_USED`] ids are kept.
 fn take_used(used: &mut UsedEntries, attributes: Attributes<'_>) -> Result<(), Fault> {
     let mut fault = Some(Fault::Malformed);
     for (named, kept) in [
@@ -300,7 +302,7 @@ fn one_of<T>(body: &str, known: impl FnOnce(&str) -> Option<T>) -> Result<T, Fau
     known(required(body)?).ok_or(Fault::Malformed)
 }
 
-/// That the body is no placeholder, and there where there has to be one.
+/// Checks that the body is no placeholder, and is not missing if it is required.
 fn required_unless_blank(name: SigilName, body: &str) -> Result<(), Fault> {
     match name {
         SigilName::VerifyPass | SigilName::ReviewPass => blank(body).map(drop),
@@ -308,7 +310,7 @@ fn required_unless_blank(name: SigilName, body: &str) -> Result<(), Fault> {
     }
 }
 
-/// True for a body that a sigil without a body may have.
+/// Returns true if the body is blank, as a sigil without a body requires.
 fn blank(body: &str) -> Result<bool, Fault> {
     if body.trim().is_empty() {
         Ok(true)

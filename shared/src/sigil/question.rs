@@ -9,22 +9,22 @@ use crate::plain::{plain, visible};
 
 /// A question keeps this many characters.
 pub const QUESTION_CHARS: usize = 4_000;
-/// So many choices are kept, of so many characters each.
+/// Maximum number of kept choices, and of characters of each.
 pub const MOST_CHOICES: usize = 20;
 /// See [`MOST_CHOICES`].
 pub const CHOICE_CHARS: usize = 200;
 
-/// `<question>`: what an agent asks a person.
+/// `<question>`: a question of an agent to a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// Never empty, at most [`QUESTION_CHARS`] characters.
     pub asked: String,
-    /// What can be answered; anything where it is empty.
+    /// The possible answers; any answer if it is empty.
     pub choices: Vec<String>,
 }
 
 impl Question {
-    /// One with bounded texts, without what no person would see; `None` where nothing is asked.
+    /// A question with bounded texts and without invisible characters; `None` if nothing is asked.
     #[must_use]
     pub fn new(asked: &str, choices: impl IntoIterator<Item = impl AsRef<str>>) -> Option<Self> {
         let asked = plain(asked);
@@ -54,7 +54,7 @@ impl Question {
         }
     }
 
-    /// The choice that an answer names: by its words in either case, or by its number from 1.
+    /// The choice that an answer names: by its words, ignoring case, or by its number from 1.
     #[must_use]
     pub fn choice(&self, answer: &str) -> Option<&str> {
         let answer = answer.trim();

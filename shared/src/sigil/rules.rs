@@ -1,4 +1,4 @@
-//! SPEC 4 as a table: a text, and what is left of it.
+//! SPEC 4 as a table: texts and their results.
 
 #![allow(clippy::unwrap_used)]
 
@@ -70,7 +70,7 @@ fn an_empty_assigned_id_matches_nothing() {
 }
 
 #[test]
-fn done_wins_over_split_and_stands_beside_a_promise() {
+fn done_precedes_split_and_allows_a_promise() {
     let both = format!(
         "<task-failed>{ID}</task-failed><task-graph>- x</task-graph><promise id='{ID}'>FAILURE</promise><task-done>{ID}</task-done>"
     );
@@ -82,7 +82,7 @@ fn done_wins_over_split_and_stands_beside_a_promise() {
 }
 
 #[test]
-fn promises_and_estimates_and_tiers_know_their_words() {
+fn promises_estimates_and_tiers_accept_only_known_words() {
     work("<promise> COMPLETE </promise>", |s| {
         s.promise = Some(Promise::Complete)
     });
@@ -111,7 +111,7 @@ fn promises_and_estimates_and_tiers_know_their_words() {
 }
 
 #[test]
-fn free_texts_are_trimmed_and_the_first_that_says_something_wins() {
+fn free_texts_are_trimmed_and_the_first_with_content_counts() {
     work(
         "<journal> </journal><journal>\n a\n\nb \n</journal><journal>c</journal>",
         |s| {
@@ -151,7 +151,7 @@ fn a_sigil_that_was_only_mentioned_swallows_nothing() {
 }
 
 #[test]
-fn sigils_inside_others_count_but_for_endings() {
+fn sigils_inside_others_count_except_endings() {
     work(
         &format!("<journal>a <task-done>{ID}</task-done></journal>"),
         |s| s.journal = Some(format!("a <task-done>{ID}</task-done>")),
@@ -277,7 +277,7 @@ fn notes_come_from_tags_and_lines_in_the_texts_order() {
 }
 
 #[test]
-fn questions_have_choices_or_none_and_none_in_code_counts() {
+fn questions_may_have_choices_and_do_not_count_in_code() {
     let text = "<question choices=\"A | b, c |\"> Which?\nWhy? </question> <question>How\u{202e}?</question>\n\
                 ```\n<question>No</question>\n```\n<question> </question>";
     let question = |asked: &str, choices: &[&str]| Question::new(asked, choices).unwrap();
@@ -291,7 +291,7 @@ fn questions_have_choices_or_none_and_none_in_code_counts() {
 }
 
 #[test]
-fn verdicts_of_judging_sessions_stand_in_their_own_kind_only() {
+fn verdicts_count_only_in_their_own_kind_of_session() {
     let text = "<verify-pass /> <verify-fail> no test </verify-fail>\n<review-pass></review-pass>";
     let said_last = text.replace("\n<review-pass></review-pass>", "");
     check(SessionKind::Verify, &said_last, |s| {
@@ -307,7 +307,7 @@ fn verdicts_of_judging_sessions_stand_in_their_own_kind_only() {
 }
 
 #[test]
-fn the_last_word_of_done_and_failed_counts() {
+fn the_last_of_done_and_failed_counts() {
     let (done, failed) = (
         format!("<task-done>{ID}</task-done>"),
         format!("<task-failed>{ID}</task-failed>"),
@@ -321,7 +321,7 @@ fn the_last_word_of_done_and_failed_counts() {
 }
 
 #[test]
-fn endings_without_an_id_count_as_the_last_thing_said() {
+fn endings_without_an_id_count_only_as_the_last_statement() {
     for text in [
         "It can't be done.\n\n<promise>FAILURE</promise>",
         "<promise>FAILURE</promise>\n\n",
@@ -434,13 +434,13 @@ fn templates_in_code_become_no_entries() {
 }
 
 #[test]
-fn nothing_invisible_is_remembered() {
+fn invisible_characters_are_removed() {
     let text = "<learning category='o\u{200b}ther' tags='t'>a\u{202e}b\u{e0041}\u{fe0f}c</learning>";
     assert_eq!(read(SessionKind::Work, text).learnings[0].body, "abc");
 }
 
 #[test]
-fn placeholders_are_passed_over() {
+fn placeholders_are_ignored() {
     for text in [
         "<task-done>{id}</task-done>",
         "<journal>…</journal><journal>...</journal>",
@@ -455,7 +455,7 @@ fn placeholders_are_passed_over() {
 }
 
 #[test]
-fn what_was_used_is_named_by_id() {
+fn used_entries_are_named_by_id() {
     let ids = |ids: &[&str]| ids.iter().map(|&id| id.to_owned()).collect::<Vec<_>>();
     work(
         "<used helped='L-1, k-2'/>\n<used helped=\"l-3\" misled=\"l-4\"></used><used misled='l-5' helped='{their ids}'/>",
@@ -479,21 +479,21 @@ fn lists_are_bounded() {
     );
 }
 
-/// What a text ends or leaves, of any kind of session: nothing, for a document that only describes sigils.
-fn said_by(text: &str) -> Vec<(SessionKind, Sigils)> {
+/// The effects of a text in each kind of session: none, for a document that only describes sigils.
+fn effects_of(text: &str) -> Vec<(SessionKind, Sigils)> {
     let of = |kind| {
-        let said = read(kind, text);
-        // What is malformed, and a graph that a fence holds, is refused where it is read.
-        let said = Sigils {
+        let sigils = read(kind, text);
+        // Malformed sigils, and a graph in a fence, are refused by their readers.
+        let sigils = Sigils {
             malformed: 0,
             task_graph: None,
             failure_reason: None,
-            ..said
+            ..sigils
         };
-        (kind, said)
+        (kind, sigils)
     };
-    let said = SessionKind::ALL.into_iter().map(of);
-    said.filter(|(_, said)| *said != Sigils::default()).collect()
+    let effects = SessionKind::ALL.into_iter().map(of);
+    effects.filter(|(_, sigils)| *sigils != Sigils::default()).collect()
 }
 
 #[test]
@@ -505,7 +505,7 @@ fn documents_as_output_change_nothing() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|ending| ending == "md") {
                 let text = std::fs::read_to_string(&path).unwrap();
-                assert_eq!(said_by(&text), [], "{}", path.display());
+                assert_eq!(effects_of(&text), [], "{}", path.display());
                 read += 1;
             }
         }

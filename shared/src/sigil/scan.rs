@@ -5,25 +5,24 @@ use memchr::memchr;
 use super::attributes::{Attributes, Tail, read_tail, skip_space};
 use super::name::SigilName;
 
-/// A tag that bears a sigil's name. Offsets are bytes of the text.
+/// A tag with a sigil's name. Offsets are bytes of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub name: SigilName,
     pub shape: Shape,
     /// The offset of its `<`.
     pub start: usize,
-    /// Just behind its `>`; of a broken one just behind its name.
+    /// Just after its `>`; for a broken tag, just after its name.
     pub end: usize,
 }
 
-/// What kind of tag it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// `<name …>`
     Open,
     /// `<name …/>`
     SelfClosing,
-    /// `<name` with something behind it that ends no tag.
+    /// `<name` without a valid end of a tag.
     Broken,
     /// `</name>`
     Close,
@@ -40,7 +39,7 @@ impl Tag {
 pub(super) struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    /// How many bytes were looked at, those looked at twice counted twice.
+    /// Number of visited bytes; every visit counts.
     pub visited: u64,
 }
 
@@ -98,7 +97,7 @@ impl Iterator for Scanner<'_> {
     }
 }
 
-/// `<name` or `</name`, the name being followed by what may follow a name in a tag.
+/// `<name` or `</name`, followed by a byte that may follow a name in a tag.
 pub(super) struct TagStart {
     pub name: SigilName,
     /// The offset of the `<`.
@@ -131,8 +130,8 @@ pub(super) fn next_name(bytes: &[u8], mut at: usize) -> Option<TagStart> {
     }
 }
 
-/// The first `<` at or after byte `at`. Looks at the next bytes one by one, since a text full of `<` would pay for a start of
-/// the wide search at each.
+/// The first `<` at or after byte `at`. Looks at the next bytes one by one, since a text full of `<` would
+/// pay for the start of a wide search at each.
 fn next_angle(bytes: &[u8], at: usize) -> Option<usize> {
     const NEAR: usize = 16;
     let rest = &bytes[at..];
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_tags_hide_nothing_behind_them() {
+    fn broken_tags_hide_no_later_tags() {
         check(
             "<knowledge title=\"<task-done>t</task-done>",
             &["?knowledge", "+task-done", "-task-done"],

@@ -1,31 +1,32 @@
-//! What agents say, as people read it: each sigil is an event in words, on a line of its own, whatever pieces the text comes in.
+//! Shows agents' text to people: each sigil becomes an event in words, on a line of its own, in whatever
+//! pieces the text arrives.
 
 use super::name::SigilName;
 use super::scan::{Scanner, Shape};
 
-/// A sigil that isn't closed within so much text is shown as far as it came. Bytes.
+/// A sigil that isn't closed within this much text is shown unclosed. Bytes.
 const MAX_BUFFERED: usize = 64 * 1024;
-/// What may become a tag is waited for at the end of a piece, up to so much. Bytes.
+/// Longest text at the end of a piece that is held back, since it may become a tag. Bytes.
 const TAG: usize = 512;
 
-/// A text that grows, on its way to a person.
+/// A growing text on its way to a person.
 #[derive(Debug, Default)]
 pub struct ShownText {
     held: String,
-    /// What was told last ends no line.
+    /// Whether the last output ended within a line.
     line_is_open: bool,
-    /// What was told last is an event.
+    /// Whether the last output was an event.
     after_event: bool,
 }
 
 impl ShownText {
-    /// What can be told now that this came.
+    /// Adds a piece, and returns what can be shown now.
     pub fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
         self.take_shown(false)
     }
 
-    /// What is left, when nothing follows.
+    /// Returns the rest; nothing may follow.
     pub fn finish(&mut self) -> String {
         let rest = self.take_shown(true);
         self.line_is_open = false;
@@ -38,7 +39,7 @@ impl ShownText {
         let mut at = 0;
         let tags = Scanner::new(&text);
         for tag in tags {
-            // Within a sigil that was told whole.
+            // The tag is within a sigil that was shown whole.
             if tag.start < at {
                 continue;
             }
@@ -90,7 +91,7 @@ impl ShownText {
     }
 
     fn plain(&mut self, out: &mut String, text: &str) {
-        // A line that held nothing but a sigil is no empty one.
+        // A line with only a sigil leaves no empty line.
         let shown = match self.after_event {
             true => text.strip_prefix('\n').unwrap_or(text),
             false => text,
@@ -114,7 +115,7 @@ impl ShownText {
 
 fn words(name: SigilName, inner: &str) -> String {
     let inner = inner.trim();
-    let said = |words: &str| match inner {
+    let with_text = |words: &str| match inner {
         "" => words.to_owned(),
         inner => format!("{words}: {inner}"),
     };
@@ -122,20 +123,20 @@ fn words(name: SigilName, inner: &str) -> String {
         SigilName::TaskDone => "✓ says done".to_owned(),
         SigilName::TaskFailed => "✗ says failed".to_owned(),
         SigilName::Promise => format!("• promises {}", inner.to_lowercase()),
-        SigilName::NextModel => said("• asks for the model"),
-        SigilName::Journal => said("• journal"),
-        SigilName::Knowledge => said("• notes a fact"),
-        SigilName::FailureReport => said("✗ failure report"),
-        SigilName::RetrySuggestion => said("• suggests for the next attempt"),
-        SigilName::Learning => said("• learned"),
-        SigilName::DifficultyEstimate => said("• difficulty"),
-        SigilName::TaskGraph => said("• proposes tasks"),
-        SigilName::Memory => said("• remembers"),
-        SigilName::Question => said("? asks"),
+        SigilName::NextModel => with_text("• asks for the model"),
+        SigilName::Journal => with_text("• journal"),
+        SigilName::Knowledge => with_text("• notes a fact"),
+        SigilName::FailureReport => with_text("✗ failure report"),
+        SigilName::RetrySuggestion => with_text("• suggests for the next attempt"),
+        SigilName::Learning => with_text("• learned"),
+        SigilName::DifficultyEstimate => with_text("• difficulty"),
+        SigilName::TaskGraph => with_text("• proposes tasks"),
+        SigilName::Memory => with_text("• remembers"),
+        SigilName::Question => with_text("? asks"),
         SigilName::VerifyPass => "✓ verified".to_owned(),
-        SigilName::VerifyFail => said("✗ not verified"),
+        SigilName::VerifyFail => with_text("✗ not verified"),
         SigilName::ReviewPass => "✓ reviewed".to_owned(),
-        SigilName::ReviewChanges => said("✗ asks for changes"),
+        SigilName::ReviewChanges => with_text("✗ asks for changes"),
         SigilName::Used => "• says which entries helped or misled".to_owned(),
     }
 }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        // Whole, and a character at a time.
+        // Whole, and one character at a time.
         let mut shown = ShownText::default();
         let whole = shown.push(text) + &shown.finish();
         assert_eq!(whole, expected, "{text}");
@@ -184,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn what_never_closes_is_not_held_for_ever() {
+    fn an_unclosed_sigil_is_shown_after_a_bounded_length() {
         let mut shown = ShownText::default();
-        let told = shown.push(&format!("\n<journal>{}", "x".repeat(MAX_BUFFERED)));
-        assert!(told.contains("journal: x"), "{} bytes", told.len());
+        let shown_text = shown.push(&format!("\n<journal>{}", "x".repeat(MAX_BUFFERED)));
+        assert!(shown_text.contains("journal: x"), "{} bytes", shown_text.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that one session said, and what it comes to.
+//! The sigils of one session, and their verdict.
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use super::memory::{Knowledge, Learning, Note};
 use super::question::Question;
 use crate::kind::SessionKind;
 
-/// The valid sigils of one text, those only that its session kind takes (SPEC 4.1). Texts are trimmed and never empty.
+/// The valid sigils of one text, only those that its session kind accepts (SPEC 4.1). Texts are trimmed and
+/// never empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sigils {
@@ -40,30 +41,30 @@ pub struct Sigils {
     /// `<verify-fail>`: the reason.
     pub verify_fail: Option<String>,
     pub review_pass: bool,
-    /// `<review-changes>`: the whole body; a graph inside stands in `task_graph` too.
+    /// `<review-changes>`: the whole body; a graph inside is in `task_graph` too.
     pub review_changes: Option<String>,
-    /// What every `<used>` says.
+    /// The entries of every `<used>`.
     pub used: UsedEntries,
     /// The first `FAILURE_REASON:` line (SPEC 4.2).
     pub failure_reason: Option<String>,
-    /// How many sigils came to nothing: unclosed, empty, another task's id, unknown value, missing attribute. Placeholders
-    /// and valid ones that came after the first are not counted.
+    /// Number of sigils without effect: unclosed, empty, another task's id, unknown value, missing attribute.
+    /// Placeholders, and valid ones after the first, are not counted.
     pub malformed: u32,
-    /// How many valid ones were left out because their list was full ([`super::MAX_ENTRIES`]).
+    /// Number of valid sigils that were left out because their list was full ([`super::MAX_ENTRIES`]).
     pub left_out: u32,
 }
 
-/// `<used>`: what remembered entries were worth to the session. Ids as written, in lower case.
+/// `<used>`: the session's judgement of remembered entries. Ids as written, in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsedEntries {
     pub helped: Vec<String>,
-    /// They were wrong, or led astray.
+    /// Entries that were wrong, or misled the session.
     pub misled: Vec<String>,
 }
 
 impl Sigils {
-    /// Why the agent says that it failed: its report, else its `FAILURE_REASON:` line.
+    /// The agent's reason for its failure: from its report, else from its `FAILURE_REASON:` line.
     #[must_use]
     pub fn why_failed(&self) -> Option<&str> {
         let reported = self
@@ -73,7 +74,7 @@ impl Sigils {
         reported.or(self.failure_reason.as_deref())
     }
 
-    /// What the text decides for a session of this kind, its stop reason being `end_turn` (SPEC 3.2).
+    /// The verdict of the text for a session of this kind with the stop reason `end_turn` (SPEC 3.2).
     #[must_use]
     pub fn verdict(&self, kind: SessionKind) -> Verdict {
         let has_graph = self.task_graph.is_some();
@@ -91,35 +92,36 @@ impl Sigils {
     }
 }
 
-/// What a session's text decides. The stricter one wins where a text says two things, except that done wins over all.
+/// The verdict of a session's text. If a text gives two, the stricter one counts, except that done precedes
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The task is done, says its agent.
+    /// The agent reports that the task is done.
     Done,
-    /// The task is to be split by `task_graph`; if that is no valid graph, `task_failed` may still stand.
+    /// `task_graph` splits the task; if that is no valid graph, `task_failed` may still apply.
     Split,
-    /// The task failed, says its agent.
+    /// The agent reports that the task failed.
     Failed,
     /// A build session made `task_graph`.
     Graph,
-    /// The attempt holds.
+    /// The attempt is accepted.
     VerifyPass,
-    /// The attempt doesn't hold, for the reason in `verify_fail`.
+    /// The attempt is refused, for the reason in `verify_fail`.
     VerifyFail,
-    /// The feature holds.
+    /// The feature is accepted.
     ReviewPass,
     /// The feature needs `task_graph`, else `review_changes`.
     ReviewChanges,
-    /// Nothing. Sessions that end with a text of their own (`spec`, `plan`, `distill`) never say more.
+    /// No verdict. Sessions that end with a text of their own (`spec`, `plan`, `distill`) never give one.
     None,
 }
 
-/// `<promise>`: what the agent says of the whole run (SPEC 3.5).
+/// `<promise>`: the agent's statement on the whole run (SPEC 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Promise {
-    /// Everything is done; honoured only when it is.
+    /// Everything is done; it counts only if that is true.
     Complete,
     /// It can't be done; ends the run.
     Failure,
@@ -141,7 +143,7 @@ impl Promise {
 pub enum Difficulty {
     /// A few lines in one file.
     Trivial,
-    /// By a pattern that is there.
+    /// By an existing pattern.
     Easy,
     /// Several modules, some decisions.
     Moderate,

@@ -1,4 +1,4 @@
-//! What nobody means well by: hostile texts, random ones, and the proof that none of them costs more than its length.
+//! Hostile and random texts, and the proof that none of them costs more than its length.
 
 use proptest::prelude::*;
 
@@ -16,12 +16,12 @@ fn context(kind: SessionKind) -> Context<'static> {
     }
 }
 
-/// A text may be looked at so many times in all: once for tags, at most twice more for attributes inside each other's
-/// values and twice for attributes that are needed, twice for lines and once for what stands on them, four times for what stands around
-/// endings, and once for the bodies of every name.
+/// Maximum number of visits of a byte: once for tags, at most twice more for attributes inside each other's
+/// values and twice for required attributes, twice for lines and once for their content, four times for the
+/// surroundings of endings, and once for the bodies of every name.
 const MAX_VISITS: u64 = 1 + 2 + 2 + 2 + 1 + 4 + SigilName::COUNT as u64;
 
-/// How many bytes were looked at, after checking that there is no more of it than the length allows.
+/// The number of visited bytes, after a check that it is within the bound.
 fn visits(text: &str, kind: SessionKind) -> u64 {
     let (_, visited) = read(text, &context(kind));
     assert!(
@@ -80,7 +80,7 @@ fn hostile_texts_cost_their_length() {
             let (few, many) = (visits(&small, kind), visits(&large, kind));
             assert!(
                 many <= 11 * few,
-                "{name}, {kind}: {few} bytes looked at, then {many}"
+                "{name}, {kind}: {few} bytes visited, then {many}"
             );
         }
     }
@@ -99,7 +99,7 @@ fn a_million_unclosed_openers_are_a_million_malformed() {
     );
 }
 
-/// Literal pieces of sigils, and what may stand between them.
+/// Literal pieces of sigils, and of the text between them.
 const PIECES: &[&str] = &[
     "<",
     "</",
@@ -135,7 +135,7 @@ const PIECES: &[&str] = &[
     "FAILURE_REASON: ",
 ];
 
-/// Texts of what sigils are made of, with other text between.
+/// Texts that consist of pieces of sigils, with other text between.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         3 => prop::sample::select(PIECES).prop_map(str::to_owned),
@@ -152,7 +152,7 @@ fn kinds() -> impl Strategy<Value = SessionKind> {
     prop::sample::select(&SessionKind::ALL[..])
 }
 
-/// Texts of this repository that are about sigils: the templates of prompts, and the sources that read and test them.
+/// Texts of this repository about sigils: the templates of prompts, and the sources that read and test them.
 fn own_documents() -> Vec<String> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let folders = [
@@ -178,7 +178,7 @@ fn own_documents() -> Vec<String> {
 }
 
 #[test]
-fn documents_about_sigils_are_read_at_their_price_and_can_be_defused() {
+fn documents_about_sigils_have_bounded_costs_and_can_be_defused() {
     let documents = own_documents();
     let all = documents.join("\n");
     assert!(all.matches("<task-done>").count() > 20 && all.matches("<knowledge").count() > 20);
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_in_a_defused_text_is_a_sigil(text in pieces(), around in pieces(), kind in kinds()) {
+    fn a_defused_text_contains_no_sigil(text in pieces(), around in pieces(), kind in kinds()) {
         let safe = defuse(&text);
         prop_assert_eq!(parse(&safe, &context(kind)), Sigils::default());
         prop_assert_eq!(safe.chars().count(), text.chars().count());

@@ -1,20 +1,20 @@
-//! What a body or an attribute must be to be taken, and what marks it as the prompt's own form.
+//! Requirements on a body or an attribute, and the marks of a placeholder.
 
 use std::collections::HashSet;
 
-/// Why a complete sigil is not taken.
+/// The reason why a complete sigil is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is the form that the prompt shows; not counted.
+    /// It is a form of the prompt; not counted.
     Placeholder,
-    /// Something required is missing, empty or of no known value; counted.
+    /// A required part is missing, empty or unknown; counted.
     Malformed,
 }
 
-/// A placeholder in braces is a phrase; longer than this many bytes it is somebody's text.
+/// Longest placeholder in braces; a longer text is content. Bytes.
 const PLACEHOLDER_BYTES: usize = 200;
 
-/// `text` without the white space around it, if anything is left that is no placeholder.
+/// `text` without surrounding white space; an error if it is empty or a placeholder.
 pub(super) fn required(text: &str) -> Result<&str, Fault> {
     let text = text.trim();
     if text.is_empty() {
@@ -31,8 +31,8 @@ pub(super) fn required_attribute(value: Option<&str>) -> Result<&str, Fault> {
     required(value.ok_or(Fault::Malformed)?)
 }
 
-/// Whether `text` is nothing but dots (`…`, `...`) or one phrase in curly braces (`{the task's ID}`). A colon, a quote or
-/// a line end inside the braces makes it data.
+/// Whether `text` has only dots (`…`, `...`) or one phrase in curly braces (`{the task's ID}`). A colon, a
+/// quote or a line end inside the braces makes it data.
 pub(super) fn is_placeholder(text: &str) -> bool {
     let only_dots = || text.chars().all(|c| matches!(c, '.' | '…'));
     let phrase = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
@@ -41,8 +41,8 @@ pub(super) fn is_placeholder(text: &str) -> bool {
     })
 }
 
-/// The words of a comma-separated list, white space inside them made single spaces, empty and repeated ones dropped;
-/// at least one must be left.
+/// The items of a comma-separated list: white space inside an item becomes single spaces, and empty and
+/// repeated items are dropped. At least one must remain.
 pub(super) fn required_list(value: Option<&str>, fold: fn(&str) -> String) -> Result<Vec<String>, Fault> {
     let mut seen = HashSet::new();
     let list: Vec<String> = required_attribute(value)?
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_lose_what_is_empty_or_repeated() {
+    fn lists_lose_empty_and_repeated_items() {
         let list = |value| required_list(Some(value), str::to_lowercase);
         assert_eq!(
             list("A, b\n c ,,a, É"),

@@ -1,4 +1,4 @@
-//! What a worker is asked to do: everything that it needs, chosen when it claimed (DESIGN 1.3).
+//! The work of a worker: everything that it needs, chosen at its claim (DESIGN 1.3).
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,35 @@ use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
 use crate::kind::SessionKind;
 use crate::wire::repo_scan::RepoScanOrder;
 
-/// Where in its folder a session finds the texts that were too long for its prompt; nothing in there is committed (SPEC 8).
+/// The folder, below the session's own, of texts that were too long for its prompt; nothing in it is
+/// committed (SPEC 8).
 pub const CONTEXT_DIR: &str = ".ralph/context";
 
 /// One dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The message's version.
     pub v: u16,
     /// The fence: every message about this work names it.
     pub dispatch: DispatchId,
     pub kind: SessionKind,
     pub feature: FeatureId,
-    /// Its name, safe in a ref.
+    /// The feature's name, safe in a ref.
     pub feature_name: String,
     pub run: RunId,
     pub task: TaskId,
-    /// Its title, for logs and commit messages.
+    /// The task's title, for logs and commit messages.
     pub task_title: String,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Where the work happens.
     pub workspace: WorkspaceOrder,
     pub work: Work,
-    /// How long the lease lasts without a heartbeat. Milliseconds. Told for workers of releases that want it: this one goes by
-    /// the answer to its hello, and an assignment of the next version is without.
+    /// Length of the lease without a heartbeat. Milliseconds. Only workers of earlier releases need it: this
+    /// release uses the answer to its hello, and an assignment of the next version omits it.
     #[serde(default)]
     pub lease_ms: u64,
 }
 
-/// What is to be done.
+/// The kind of work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "work", rename_all = "snake_case")]
 pub enum Work {
@@ -52,77 +51,75 @@ pub enum Work {
     Git(GitOperationOrder),
 }
 
-/// An agent session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOrder {
     pub prompt: Text,
-    /// What the agent is told when its process ended in the middle of its turn, was started again and could resume its
-    /// session; it is not when `None`.
+    /// The prompt for an agent whose process ended in the middle of its turn, was started again and could
+    /// resume its session. With `None`, it is not started again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_exit: Option<String>,
-    /// Which of the worker's agents; its default one when `None`.
+    /// The name of the worker's agent; `None` for its default one.
     pub agent: Option<String>,
-    /// Which model; the agent's own default when `None`.
+    /// The model; `None` for the agent's own default.
     pub model: Option<ModelChoice>,
     pub limits: SessionLimits,
-    /// What it may use of its run's cost and tokens, until it is granted more.
+    /// Its part of the run's cost and tokens, until it is granted more.
     #[serde(default, skip_serializing_if = "Share::is_unlimited")]
     pub share: Share,
-    /// Prices of models that go before the built-in ones, for who tells no cost.
+    /// Prices of models that override the built-in ones, for agents that report no cost.
     #[serde(default, skip_serializing_if = "Prices::is_empty")]
     pub prices: Prices,
-    /// What the session may write.
     pub access: Access,
-    /// Texts that the prompt shows only the beginning of, by the names of files that hold them below [`CONTEXT_DIR`].
+    /// Texts of which the prompt shows only the beginning, by the names of their files below [`CONTEXT_DIR`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context: BTreeMap<String, Text>,
     /// Number of the run's iteration, from 1 (`RALPH_ITERATION`).
     pub iteration: u32,
-    /// Its limit, or how many tasks the feature has where there is none (`RALPH_TOTAL`).
+    /// The limit of iterations, or without one, the number of the feature's tasks (`RALPH_TOTAL`).
     pub total: u32,
-    /// What to look up in the commit that it starts from, where that is the head of the feature's branch.
+    /// The scan of the commit that it starts from, if that is the head of the feature's branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<RepoScanOrder>,
-    /// Where spans of the agent's own belong (W3C Trace Context), if traces are told.
+    /// The parent of the agent's own spans (W3C Trace Context), if traces are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
 }
 
-/// A tier of the configuration and the names that agents may know it by (SPEC 7.1).
+/// A tier of the configuration, with the names of its models at agents (SPEC 7.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelChoice {
-    /// The tier: `sonnet`, say.
+    /// The tier, such as `sonnet`.
     pub tier: String,
     /// Names to look for among the agent's models, best first.
     pub names: Vec<String>,
-    /// Whether nobody configured these names: then a worker that knows better ones for an agent looks for those first.
+    /// Whether the names are defaults: a worker that knows better ones for an agent then looks for those
+    /// first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
 }
 
-/// What a session may write (SPEC 5).
+/// A session's right to write (SPEC 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Nothing.
     ReadOnly,
     Workspace,
-    /// What its commands leave behind, build products say, but no file through the protocol (`verify`).
+    /// Files that its commands leave, such as build products, but no file through the protocol (`verify`).
     Commands,
 }
 
-/// Limits of one session (SPEC 3.4). Reaching one ends it in order, with the limit as the reason.
+/// Limits of one session (SPEC 3.4). Reaching one ends it gracefully, with the limit as the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionLimits {
     /// Wall time from the agent's start. Milliseconds.
     pub session_ms: u64,
     /// Longest silence of the agent. Milliseconds.
     pub idle_ms: u64,
-    /// All that the agent sends. Bytes.
+    /// Everything that the agent sends. Bytes.
     pub output_bytes: u64,
-    /// How often it may call a tool.
+    /// Maximum number of tool calls.
     pub tool_calls: u32,
-    /// From `session/cancel` to the signal, and from there to the kill. Milliseconds.
+    /// Time from `session/cancel` to the signal, and from there to the kill. Milliseconds.
     pub grace_ms: u64,
 }
 
@@ -138,7 +135,7 @@ impl Default for SessionLimits {
     }
 }
 
-/// Where the work happens (DESIGN 6).
+/// The place of the work (DESIGN 6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum WorkspaceOrder {
@@ -146,21 +143,21 @@ pub enum WorkspaceOrder {
     Scratch,
     /// A private clone of a repository.
     Git(GitOrder),
-    /// A folder of the worker's machine itself: one session at a time, nothing is undone.
+    /// A folder of the worker's machine itself: one session at a time, and nothing is undone.
     Dir(DirOrder),
 }
 
 /// A folder of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirOrder {
-    /// Its path from the root. The worker's configuration decides whether anybody may work there.
+    /// Its absolute path. The worker's configuration decides whether anybody may work there.
     pub path: String,
 }
 
 /// A repository as every worker can reach it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Repository {
-    /// Address or path, as git takes it.
+    /// Address or path, as git reads it.
     pub address: String,
 }
 
@@ -170,108 +167,112 @@ pub struct GitOrder {
     pub repository: Repository,
     /// The feature's branch, without `refs/heads/`.
     pub feature_branch: String,
-    /// The commit from which the feature branch starts when it doesn't exist yet. Hex object id.
+    /// The start of the feature branch if it doesn't exist yet. Hex object id.
     pub base: String,
-    /// What landed last on the feature's branch: a branch without it is not the feature's any more. `None` while nothing
-    /// did; then the branch must not hold anything but the base.
+    /// The last landing on the feature's branch: a branch without it is not the feature's any more. `None`
+    /// before the first landing; then the branch must contain only the base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub landed: Option<Box<Landed>>,
-    /// Where the work starts instead of the feature branch's head: the commit that an earlier attempt pushed. Hex object id.
+    /// The start of the work instead of the feature branch's head: a commit that an earlier attempt pushed.
+    /// Hex object id.
     pub start: Option<String>,
-    /// The ref (whole name) on which `start` stands, so that it can be fetched.
+    /// The ref (full name) from which `start` can be fetched.
     pub start_ref: Option<String>,
-    /// Checkouts start without kept build output.
+    /// Whether checkouts start without cached build output.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold: bool,
-    /// The work starts at the feature branch's head, with the change of `start` merged into the files: where both changed
-    /// the same, conflict markers stand there.
+    /// Whether the work starts at the feature branch's head, with the change of `start` merged into the
+    /// files. Where both changed the same lines, the files have conflict markers.
     #[serde(default)]
     pub onto_head: bool,
-    /// Commands of the gate: whoever judges the work is told when it changes a file that they name.
+    /// Commands of the gate: the verifier gets a note when the work changes a file that they name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gate: Vec<String>,
-    /// The ref (whole name) that this dispatch pushes to, created once, nobody else's.
+    /// The ref (full name) that this dispatch pushes to. It is created once, and belongs to no other
+    /// dispatch.
     pub attempt_ref: String,
     /// Trailers of every commit that the worker makes: `Ralph-Task`, `Ralph-Attempt`, ….
     pub trailers: BTreeMap<String, String>,
 }
 
-/// What landed on a feature's branch.
+/// A landing on a feature's branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landed {
     /// The commit. Hex object id.
     pub commit: String,
-    /// The task whose trailer it has.
+    /// The task in its trailer.
     pub task: TaskId,
 }
 
 /// An integration (DESIGN 6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrateOrder {
-    /// The commit to bring onto the feature branch; `start_ref` of the workspace holds it.
+    /// The commit to land on the feature branch; `start_ref` of the workspace holds it.
     pub commit: String,
     /// First line of the landed commit.
     pub subject: String,
-    /// Its further text, without trailers.
+    /// The further text of the landed commit, without trailers.
     pub body: String,
-    /// The task conflicted before: conflict markers in what it adds are what an agent left over.
+    /// Whether the task conflicted before: conflict markers in its additions are then leftovers of an agent.
     #[serde(default)]
     pub after_conflict: bool,
-    /// A further parent of the landed commit: what it brings into the branch. Hex object id.
+    /// A further parent of the landed commit, whose changes it brings into the branch. Hex object id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brings: Option<String>,
-    /// The ref (whole name) on which that stood, so that it can be fetched.
+    /// The ref (full name) from which that parent can be fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brings_ref: Option<String>,
     /// Commands that must succeed on exactly the commit that becomes the head.
     pub gate: Vec<String>,
-    /// How they run, by their places; those that are missing run alone, within the worker's own bound.
+    /// Settings of the commands, by position. A command without any runs alone, within the worker's own
+    /// bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<GateStep>,
-    /// Patterns of paths, as `:(glob)` pathspecs of git: a commit that changes one doesn't land.
+    /// Patterns of paths, as `:(glob)` pathspecs of git: a commit that changes such a path doesn't land.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<String>,
-    /// An agent judged `commit`: its verdict holds for the same patch only, wherever that begins (DESIGN 6).
+    /// Whether an agent judged `commit`: its verdict holds only for the same patch, on any base (DESIGN 6).
     #[serde(default)]
     pub judged: bool,
-    /// Attempts that are to land before this one: then its tree behind them is made and the gate tried there, and nothing lands.
+    /// Attempts that land before this one. With these, the worker makes its tree behind them and tries the
+    /// gate there, and nothing lands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<Vec<Ahead>>,
     /// Trees on which the gate passed before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<PassedTree>,
-    /// A tree on which it failed before.
+    /// A tree on which the gate failed before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedTree>,
-    /// How often a gate that failed is tried again on the same commit.
+    /// Number of retries of a failed gate on the same commit.
     #[serde(default)]
     pub retries: u32,
-    /// An integration that was decided by somebody who was lost: finish it, don't decide again.
+    /// An integration that a lost dispatch decided: finish it without another decision.
     pub resume: Option<Decided>,
 }
 
-/// How a command of a gate runs.
+/// Settings of a gate's command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct GateStep {
-    /// What people call it.
+    /// Its name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Longest run; the worker's own bound when it isn't given. Milliseconds.
+    /// Longest run; by default, the worker's own bound. Milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub timeout_ms: Option<u64>,
-    /// Whether it runs at the same time as the one before it.
+    /// Whether it runs at the same time as the command before it.
     #[serde(default)]
     pub parallel: bool,
 }
 
-/// An attempt that is to land before another.
+/// An attempt that lands before another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ahead {
     pub task: TaskId,
     /// Its commit. Hex object id.
     pub commit: String,
-    /// The ref (whole name) on which that stands.
+    /// The ref (full name) of that commit.
     pub commit_ref: String,
 }
 
@@ -280,7 +281,8 @@ pub struct Ahead {
 pub struct PassedTree {
     /// Hex object id.
     pub tree: String,
-    /// The tree that the gate ran on, where it is another one: the last of a batch with this tree in it. Hex object id.
+    /// The tree that the gate ran on, if it is another one: the last of a batch with this tree in it. Hex
+    /// object id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tip: Option<String>,
 }
@@ -291,17 +293,17 @@ pub struct FailedTree {
     /// Hex object id.
     pub tree: String,
     pub command: String,
-    /// Its output, the end of it.
+    /// The end of its output.
     pub output: String,
 }
 
 /// A decided integration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decided {
-    /// Head of the feature branch before. Hex object id, all zeros for a branch that didn't exist.
+    /// Head of the feature branch before the push. Hex object id, all zeros for a new branch.
     pub old: String,
-    /// Head after. Hex object id.
+    /// Head after the push. Hex object id.
     pub new: String,
-    /// The ref (whole name) on which `new` stands.
+    /// The ref (full name) of `new`.
     pub new_ref: String,
 }

@@ -1,5 +1,5 @@
-//! Failures at the door: they say nothing about a task, but something about an agent on one worker, or about an account
-//! wherever it is used (SPEC 7.3).
+//! Failures of agents and accounts. They say nothing about a task, but something about an agent on one
+//! worker, or about an account wherever it is used (SPEC 7.3).
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum Unavailable {
     /// The agent's command does not exist or can't be executed.
     NotFound,
-    /// It exited before it answered the first request, or refused to begin a session.
+    /// It exited before it answered the first request, or refused to start a session.
     ExitsAtOnce,
-    /// It wants a login first.
+    /// It requires a login first.
     Authentication,
     /// The provider limits the rate.
     RateLimit,
@@ -19,28 +19,28 @@ pub enum Unavailable {
     Quota,
     /// The provider is overloaded.
     Overload,
-    /// It speaks no protocol version that we do.
+    /// It speaks no protocol version that Ralph speaks.
     Version,
     /// It started, but did not answer the handshake in time.
     Silent,
-    /// It ends its turns in order, but without a word, a tool call or a change, whatever it is asked.
+    /// It ends its turns in order, but always without a word, a tool call or a change.
     Empty,
     /// A failure of a later release.
     #[serde(other)]
     Unknown,
 }
 
-/// Whom such a failure concerns.
+/// The scope of such a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concerns {
-    /// The agent, on the worker that met it.
+    /// The agent, on the worker where it failed.
     Agent,
     /// The account at a provider, on every worker that uses it.
     Account,
 }
 
 impl Unavailable {
-    /// Who has to wait until it is mended.
+    /// The agent or account that has to wait for a repair.
     pub fn concerns(self) -> Concerns {
         match self {
             Self::RateLimit | Self::Quota | Self::Overload | Self::Empty => Concerns::Account,
@@ -69,18 +69,18 @@ impl Unavailable {
         }
     }
 
-    /// What it means, for people.
+    /// The description for people.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::NotFound => "can't be started",
-            Self::ExitsAtOnce => "begins no session",
-            Self::Authentication => "wants a login",
+            Self::ExitsAtOnce => "starts no session",
+            Self::Authentication => "requires a login",
             Self::RateLimit => "is over its rate",
             Self::Quota => "has used up its quota",
             Self::Overload => "is overloaded",
             Self::Version => "speaks another protocol version",
             Self::Silent => "doesn't answer",
-            Self::Empty => "answers with nothing",
+            Self::Empty => "gives empty answers",
             Self::Unknown => "fails before its session",
         }
     }
@@ -92,7 +92,7 @@ impl std::str::FromStr for Unavailable {
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let door = serde_json::from_value(word.into()).ok();
         door.filter(|door: &Self| door.as_str() == word)
-            .ok_or_else(|| format!("`{word}` is no door"))
+            .ok_or_else(|| format!("`{word}` is no kind of failure"))
     }
 }
 
@@ -101,13 +101,13 @@ impl std::str::FromStr for Unavailable {
 pub struct ClosedAgent {
     /// Its name among the worker's agents.
     pub agent: String,
-    /// What failed.
+    /// The kind of failure.
     pub door: Unavailable,
-    /// What it said, redacted, at most [`ClosedAgent::REASON_BYTES`].
+    /// Its message, redacted, at most [`ClosedAgent::REASON_BYTES`].
     pub reason: String,
     /// Failures in a row.
     pub failures: u32,
-    /// How much longer. Milliseconds.
+    /// The remaining time. Milliseconds.
     pub left_ms: u64,
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_the_messages() {
+    fn words_match_the_messages() {
         for door in [
             Unavailable::NotFound,
             Unavailable::ExitsAtOnce,
@@ -137,7 +137,7 @@ mod tests {
             assert_eq!(serde_json::to_value(door).unwrap(), door.as_str());
             assert_eq!(door.as_str().parse(), Ok(door));
         }
-        // What a later release says is read, so that the message that says it is.
+        // A word of a later release is read, so that the rest of its message can be read.
         assert_eq!(
             serde_json::from_str::<Unavailable>("\"shy\"").unwrap(),
             Unavailable::Unknown

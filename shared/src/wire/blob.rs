@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A part goes to or comes from the coordinator. Putting the same part twice is harmless.
+/// A part that goes to or comes from the coordinator. Storing the same part twice is harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum BlobRequest {
@@ -36,9 +36,8 @@ pub enum BlobAnswer {
     },
     /// There is no such part.
     Missing,
-    /// The coordinator can't now; ask again.
+    /// The coordinator can't answer now; ask again.
     Failed {
-        /// Why, for the log.
         reason: String,
     },
 }

@@ -1,64 +1,67 @@
-//! What an attempt changed in all, as git tells it: for whoever judges it (SPEC 5).
+//! All changes of an attempt, according to git, for its verifier (SPEC 5).
 
 use serde::{Deserialize, Serialize};
 
-/// The difference between where the task's work began and the commit that is judged.
+/// The difference between the start of the task's work and the judged commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Change {
-    /// Where the work of all attempts left the feature's branch. Hex object id.
+    /// The commit at which the work of all attempts left the feature's branch. Hex object id.
     pub base: String,
     /// The beginning of the difference, as `git diff` prints it, lossily as UTF-8.
     #[serde(default)]
     pub diff: String,
-    /// Whether there is more of it.
+    /// Whether the difference is longer.
     #[serde(default)]
     pub diff_cut: bool,
-    /// What became weaker in tests, as far as that can be seen from lines; the gravest first.
+    /// Weakened tests, as far as lines show them; the gravest first.
     #[serde(default)]
     pub tests: Vec<TestChange>,
-    /// How many more such findings there are.
+    /// Number of further findings.
     #[serde(default)]
     pub tests_more: u32,
-    /// The difference was too long to be looked through for such findings to its end.
+    /// Whether the difference was too long for a complete search.
     #[serde(default)]
     pub tests_unread: bool,
 }
 
-/// Something in a test file that became less, or a configuration of Ralph's that changed. A finding, not a verdict: there are good reasons for each.
+/// A weakened part of a test file, or a changed configuration of Ralph's. A finding, not a verdict: each may
+/// have good reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TestChange {
     /// The file, lossily as UTF-8.
     pub path: String,
-    /// What became of it.
+    /// The kind of change.
     pub kind: TestChangeKind,
-    /// The lines, without the diff's sign; those that mark a test as skipped or configure were added, all others removed.
+    /// The lines, without the diff's sign. Lines that skip tests or configure were added; all others were
+    /// removed.
     pub lines: Vec<String>,
-    /// How many more lines there are.
+    /// Number of further lines.
     #[serde(default)]
     pub more: u32,
 }
 
-/// How a test became less, the gravest first; before all, that Ralph itself would do something else.
+/// The way in which a test was weakened, the gravest first. Changes of Ralph's own behaviour precede all.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum TestChangeKind {
-    /// No test: a configuration of Ralph's, which says what runs on the machine of whoever starts it there.
+    /// No test: a configuration of Ralph's, which decides what runs on the machine of anybody who starts it
+    /// there.
     Configuration,
-    /// No test: a file that decides what is checked, what is built or what agents are told.
+    /// No test: a file that decides what is checked, what is built or which instructions agents get.
     Checks,
-    /// No test: new files that look like no work, for their size, their number or their folder's name.
+    /// No test: new files that look like no work, by their size, their number or their folder's name.
     Bulk,
-    /// The file is gone, or moved to where no test is looked for.
+    /// The file was deleted, or moved to a place without tests.
     FileDeleted,
-    /// Tests are gone from it.
+    /// Tests were removed from it.
     TestsRemoved,
     /// Tests are marked to be skipped, or all others are.
     Skipped,
-    /// Assertions are gone, or became others.
+    /// Assertions were removed or replaced.
     AssertionsRemoved,
-    /// Other lines are gone.
+    /// Other lines were removed.
     LinesRemoved,
     /// Git doesn't show how it changed: it is binary, or an attribute says so.
     Hidden,
@@ -70,7 +73,7 @@ impl TestChangeKind {
         match self {
             Self::Configuration => "configures what Ralph itself runs and confines",
             Self::Checks => "may change what is checked, built, or told to agents",
-            Self::Bulk => "new, and large, many or of a build",
+            Self::Bulk => "new, and large, numerous or build output",
             Self::FileDeleted => "test file deleted",
             Self::TestsRemoved => "tests removed",
             Self::Skipped => "tests skipped",

@@ -1,6 +1,6 @@
-//! Before a session ends, its worker asks whether the task graph in the agent's text can be used: the agent may correct it while
-//! it still knows what it meant. Before a session begins, it asks whether its prompt still holds, with what it found in the commit
-//! that the session starts from.
+//! Before a session ends, its worker asks whether the task graph in the agent's text can be used: the agent
+//! may correct it while it still knows its intention. Before a session begins, the worker asks whether its
+//! prompt is still valid, after a scan of the commit that the session starts from.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,31 +8,29 @@ use super::text::Text;
 use crate::ids::{DispatchId, Incarnation};
 use crate::wire::repo_scan::RepoScan;
 
-/// "Can what this session said be used?" Or, with a survey: "Does its prompt still hold?"
+/// Asks whether the session's text can be used; with a survey, whether its prompt is still valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRequest {
     pub dispatch: DispatchId,
-    /// The worker's incarnation that holds it.
+    /// The worker's incarnation that holds the dispatch.
     pub incarnation: Incarnation,
     /// The agent's message text, redacted; empty before the session.
     pub text: Text,
-    /// What was found before the session.
+    /// The result of the scan before the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<Box<RepoScan>>,
 }
 
-/// The coordinator's answer. Whatever it is, and if there is none, the session is reported in the end.
+/// The coordinator's answer. With any answer, and without one, the session is reported in the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum CheckAnswer {
-    /// Nothing stands against it.
+    /// There is no objection.
     Fine,
     /// The agent gets one more turn; before the session, another prompt.
     Again {
-        /// What it is told.
         prompt: Text,
     },
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

@@ -1,4 +1,5 @@
-//! A slot asks for work. The claim's id becomes the dispatch's, so that asking again gives the same answer (DESIGN 2).
+//! Claims: a slot asks for work. The claim's id becomes the dispatch's, so that a repeated claim gets the
+//! same answer (DESIGN 2).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +11,15 @@ use crate::ids::{DispatchId, Incarnation};
 pub struct ClaimRequest {
     /// Versions that the worker reads.
     pub reads: Vec<u16>,
-    /// The worker's name.
     pub worker: String,
-    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// The id of the dispatch, if there will be one.
     pub claim: DispatchId,
-    /// Pools that the worker serves.
     pub pools: Vec<String>,
-    /// Agents that it can start now: those that fail at the door are left out. What needs another one isn't handed to it.
+    /// Agents that it can start now, without unavailable ones. It gets no task that needs another agent.
     pub agents: Vec<String>,
-    /// How long the coordinator may keep the claim while there is nothing for it. Milliseconds; 0 for an answer at once.
+    /// Longest time for which the coordinator may hold the claim while there is no work. Milliseconds; 0 for
+    /// an immediate answer.
     #[serde(default)]
     pub wait_ms: u64,
     /// Whether the worker can try a gate on a base commit; earlier releases can't.
@@ -28,24 +27,21 @@ pub struct ClaimRequest {
     pub checks: bool,
 }
 
-/// What came of it.
+/// The answer to a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ClaimAnswer {
-    /// Work.
     Assigned { assignment: Box<Assignment> },
     /// No task is ready in these pools.
     Nothing,
-    /// Not at this moment: the coordinator is busy, the worker is to drain, or a limit holds the pool back.
+    /// Not now: the coordinator is busy, the worker must drain, or a limit holds the pool back.
     NotNow {
-        /// Why, for the log.
         reason: String,
-        /// When to ask again. Milliseconds.
+        /// Pause before the next claim. Milliseconds.
         retry_after_ms: u64,
     },
-    /// The incarnation is not known: say hello first.
+    /// The incarnation is unknown: send a hello first.
     SayHello,
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

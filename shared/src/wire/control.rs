@@ -1,17 +1,16 @@
-//! Orders to one worker. The heartbeat's answer tells the same; this is only sooner (DESIGN 1.5).
+//! Orders to one worker. The heartbeat's answer carries the same orders later (DESIGN 1.5).
 
 use serde::{Deserialize, Serialize};
 
 use super::heartbeat::Settled;
 use crate::ids::DispatchId;
 
-/// Why a session is ended from outside (SPEC 3.2).
+/// The reason for an end from outside (SPEC 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// A person interrupted it.
     Interrupted,
-    /// The worker is drained.
     Drain,
     /// A limit of the run was reached.
     RunLimit,
@@ -25,30 +24,26 @@ pub enum EndReason {
     DiedWithOthers,
     /// It asked a person something, and nobody answered in time.
     Unanswered,
-    /// A reason of a later release.
     #[serde(other)]
     Unknown,
 }
 
-/// An order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Control {
-    /// End one session in order and report it.
+    /// End one session gracefully and report it.
     End {
         dispatch: DispatchId,
-        /// Why.
         reason: EndReason,
     },
     /// Send a heartbeat now: its answer has news.
     Beat,
-    /// Reports that were settled just now: they need no place in the spool, nor in heartbeats.
+    /// Reports that were settled just now: they leave the spool and the heartbeats.
     Settled { settled: Vec<Settled> },
-    /// Ask now what of attempt refs may go.
+    /// Ask now which attempt refs may be removed.
     Prune,
     /// Take no more work, finish what runs.
     Drain,
-    /// An order of a later release.
     #[serde(other)]
     Unknown,
 }

@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{DispatchId, Incarnation};
 
-/// "May the feature branch go from `old` to `new`?" `new` already stands on the dispatch's own attempt ref.
+/// Asks whether the feature branch may move from `old` to `new`. `new` is already on the dispatch's own
+/// attempt ref.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecideRequest {
     /// The integrating dispatch.
     pub dispatch: DispatchId,
-    /// The worker's incarnation that holds it.
+    /// The worker's incarnation that holds the dispatch.
     pub incarnation: Incarnation,
     /// The branch's head that the rebase used; all zeros when the branch doesn't exist yet. Hex object id.
     pub old: String,
@@ -25,12 +26,10 @@ pub enum DecideAnswer {
     Decided,
     /// The dispatch is not the task's current one, or holds no turn: push nothing.
     Refused {
-        /// Why, for the log.
         reason: String,
     },
-    /// The coordinator can't now; ask again with the same values.
+    /// The coordinator can't answer now; ask again with the same values.
     Failed {
-        /// Why, for the log.
         reason: String,
     },
 }

@@ -1,4 +1,5 @@
-//! Changes of branches that need no agent (DESIGN 6): the base is taken in, a landing is taken back, a feature is merged.
+//! Changes of branches without an agent (DESIGN 6): updates from the base, reverts of landings, and merges of
+//! features.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,81 +9,80 @@ use serde::{Deserialize, Serialize};
 use super::{GateStep, PassedTree};
 use crate::ids::TaskId;
 
-/// One such change, to be made by a worker.
+/// A change for a worker to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitOperationOrder {
     pub operation: GitOperation,
     /// First line of the commit that it makes, if it makes one.
     pub subject: String,
-    /// Its further text, without trailers.
+    /// The further text of that commit, without trailers.
     pub body: String,
     /// Commands that must succeed on exactly the commit that becomes a branch's head.
     pub gate: Vec<String>,
-    /// How they run, as in [`super::IntegrateOrder::steps`].
+    /// Settings of the commands, as in [`super::IntegrateOrder::steps`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<GateStep>,
-    /// Trees on which they did before.
+    /// Trees on which they succeeded before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<PassedTree>,
 }
 
-/// What is done. Doing it again changes nothing more.
+/// The change. Repeating it changes nothing more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "snake_case")]
 pub enum GitOperation {
-    /// Merges what a branch has by now into the feature's.
+    /// Merges a branch into the feature's.
     Update {
         /// The branch, without `refs/heads/`.
         branch: String,
-        /// The commit of it that conflicted, and that an agent brings in. Hex object id.
+        /// The conflicting commit of that branch, which an agent merges. Hex object id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         brings: Option<String>,
     },
-    /// Takes a landed commit back by a new one on the feature's branch.
+    /// Reverts a landed commit by a new one on the feature's branch.
     Revert {
         /// The task that landed it.
         task: TaskId,
         /// The commit. Hex object id.
         commit: String,
-        /// Tasks that are done again afterwards.
+        /// Tasks to do again afterwards.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         redo: Vec<TaskId>,
     },
-    /// Brings the feature's branch into another one.
+    /// Merges the feature's branch into another one.
     Merge {
-        /// That one, without `refs/heads/`.
+        /// The other branch, without `refs/heads/`.
         branch: String,
         how: MergeHow,
-        /// The commit that had landed last when it was asked for; once it is done, of those that it brought. Hex object
-        /// id.
+        /// The last landed commit at the time of the request; after the merge, the last one that it brought.
+        /// Hex object id.
         head: String,
-        /// The feature's own end asked for it, not a person.
+        /// Whether the feature's own end requested it, not a person.
         #[serde(default)]
         at_end: bool,
     },
-    /// Tries the gate on the commit that a feature begins at; no branch changes.
+    /// Tries the gate on the commit that a feature starts from; no branch changes.
     Check {
         /// The commit. Hex object id.
         commit: String,
-        /// The commands.
         gate: Vec<String>,
-        /// What made somebody doubt that it passes there, in words.
+        /// The reason to doubt that it passes there, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         because: Option<String>,
     },
 }
 
-/// How a finished feature comes into the branch that it began from.
+/// The way in which a finished feature is merged into the branch that it started from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MergeHow {
-    /// That branch moves to the feature's head; it must not have moved on its own.
+    /// The branch moves to the feature's head; it must not have moved on its own.
     Ff,
     /// By a merge commit.
     Merge,
     /// As one commit.
     Squash,
-    /// By the worker's own command, `[workspace] on_complete`: it opens a pull request, say.
+    /// By the worker's own command, `[workspace] on_complete`, which may open a pull request.
     Command,
 }
 
@@ -104,9 +104,9 @@ impl fmt::Display for MergeHow {
     }
 }
 
-/// A word that names no way to merge.
+/// A word that is not a way to merge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no way to merge: say ff, merge, squash or command")]
+#[error("`{0}` is not a way to merge: use ff, merge, squash or command")]
 pub struct NoMerge(String);
 
 impl FromStr for MergeHow {

@@ -1,4 +1,4 @@
-//! Heartbeats renew leases, tell what was settled and carry orders back (DESIGN 2).
+//! Heartbeats renew leases, and their answers bring settlements and orders (DESIGN 2).
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -15,59 +15,59 @@ use crate::wire::availability::ClosedAgent;
 pub struct Heartbeat {
     /// Versions that the worker reads.
     pub reads: Vec<u16>,
-    /// The worker's name.
     pub worker: String,
-    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// Dispatches whose session or integration runs.
     pub running: Vec<DispatchId>,
-    /// Dispatches whose report lies in the spool.
+    /// Dispatches whose report is in the spool.
     pub spooled: Vec<DispatchId>,
     /// Slots without work.
     pub free_slots: u32,
     /// Whether the worker takes no more work.
     pub draining: bool,
-    /// Its agents that fail at the door, which it doesn't start now.
+    /// Its unavailable agents, which it doesn't start now.
     #[serde(default)]
     pub doors: Vec<ClosedAgent>,
-    /// Dispatches of `running` whose agent got past the door since the last heartbeat that was answered: its model answers.
+    /// Dispatches of `running` whose agent became available since the last answered heartbeat: its model
+    /// answers.
     #[serde(default)]
     pub answered: Vec<DispatchId>,
-    /// What the dispatches of `running` used so far, as far as it is known.
+    /// Usage of the dispatches of `running` so far, as far as it is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used: Vec<DispatchUsage>,
-    /// Transcripts of ended sessions that aren't known to be kept, some of them.
+    /// Some of the transcripts of ended sessions that aren't known to be stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transcripts: Vec<RetainedTranscript>,
-    /// What people said to its sessions and was handed to them, by its ids.
+    /// Ids of people's messages that its sessions received.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<Uuid>,
-    /// What it keeps of build output for later checkouts. Bytes.
+    /// Size of cached build output for later checkouts. Bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_bytes: Option<u64>,
 }
 
-/// How a report ended on the coordinator's side.
+/// The result of a report at the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settlement {
     /// It changed the task.
     Applied,
-    /// It came after the fence had moved: kept with its usage and branch, but it changed no state.
+    /// It came after the fence had moved: its usage and branch are stored, but it changed no state.
     Superseded,
-    /// Nobody knows the dispatch (a database was replaced, say): the worker keeps a copy aside and forgets it.
+    /// The dispatch is unknown, for example after a change of the database: the worker sets a copy aside and
+    /// forgets it.
     UnknownDispatch,
-    /// An end of a later release: the worker keeps a copy aside as well.
+    /// A result of a later release: the worker sets a copy aside as well.
     #[serde(other)]
     Unknown,
 }
 
-/// A dispatch that needs no more care by the worker.
+/// A dispatch that needs no more care from the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     pub dispatch: DispatchId,
     pub settlement: Settlement,
-    /// Whether the report told that all its work is pushed: of a dispatch that was reported before nothing is left to be told.
+    /// Whether the report said that all its work is pushed: then the worker has nothing more to report on it.
     #[serde(default)]
     pub pushed: bool,
 }
@@ -76,15 +76,14 @@ pub struct Settled {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     pub dispatch: DispatchId,
-    /// Why.
     pub reason: EndReason,
 }
 
-/// The answer, sent after the renewals were committed.
+/// The answer, sent after the commit of the renewals.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum HeartbeatAnswer {
-    /// The leases of everything named run for another whole lease.
+    /// The leases of all named dispatches last for another whole lease.
     Renewed {
         /// Spooled reports that may be deleted.
         settled: Vec<Settled>,
@@ -92,19 +91,18 @@ pub enum HeartbeatAnswer {
         end: Vec<End>,
         /// Whether to take no more work.
         drain: bool,
-        /// What those may use that asked for more.
+        /// New shares of dispatches that asked for more.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         shares: Vec<Granted>,
-        /// Of `transcripts`, those that are kept now: the worker may forget them.
+        /// Transcripts of the heartbeat that are stored now, so the worker may forget them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         archived: Vec<DispatchId>,
-        /// What people say to its sessions, until it is heard.
+        /// People's messages to its sessions, until they are received.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         words: Vec<Words>,
     },
-    /// The incarnation is not known or no longer the current one: say hello.
+    /// The incarnation is unknown or no longer the current one: send a hello.
     SayHello,
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }

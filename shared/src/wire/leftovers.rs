@@ -1,21 +1,20 @@
-//! What a session without a repository left in its folder.
+//! Files that a session without a repository left in its folder.
 
 use serde::{Deserialize, Serialize};
 
-/// Files that no branch holds. They stay for some days on the machine of their worker, unless they are too much.
+/// Files that are on no branch. They stay on their worker's machine for some days, unless they are too large.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LeftoverFiles {
-    /// The folder where they are kept, from the root of the worker's machine; `None` when they are gone.
+    /// Their folder, as an absolute path on the worker's machine; `None` when they are deleted.
     #[serde(default)]
     pub path: Option<String>,
-    /// For how many days.
     #[serde(default)]
     pub days: u32,
-    /// How many files there are.
+    /// Total number of files.
     pub files: u64,
-    /// Their sizes together. Bytes.
+    /// Total size. Bytes.
     pub bytes: u64,
-    /// The first of them.
+    /// The first files.
     #[serde(default)]
     pub named: Vec<LeftoverFile>,
 }
@@ -24,6 +23,5 @@ pub struct LeftoverFiles {
 pub struct LeftoverFile {
     /// Its path in the folder, lossily as UTF-8.
     pub path: String,
-    /// Its size. Bytes.
     pub bytes: u64,
 }

@@ -1,8 +1,8 @@
 //! The messages between workers and coordinators (DESIGN 3), one file a message, JSON.
 //!
-//! A request carries the versions that its sender reads; the answer uses the highest common one. Unknown fields are
-//! ignored, and enums that a later version may extend have an `Unknown` arm, so that neighbours of different
-//! releases understand each other.
+//! A request carries the versions that its sender reads; the answer uses the highest common one. Unknown
+//! fields are ignored, and enums that a later version may extend have an `Unknown` arm, so that neighbours of
+//! different releases understand each other.
 
 mod assignment;
 mod availability;

@@ -1,18 +1,20 @@
-//! Commits that an agent made elsewhere than under the files that it left: on other branches, on no branch, in its stash.
+//! Commits that an agent made elsewhere than under its final files: on other branches, on no branch, in its
+//! stash.
 
 use serde::{Deserialize, Serialize};
 
-/// The last of such commits, and what became of them. They are no part of the attempt's own commit.
+/// The last of such commits, and its fate. They are no part of the attempt's own commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct OrphanRef {
-    /// What it is in the agent's clone: `branch NAME`, `tag NAME`, `stash N`, `detached HEAD`, `work tree PATH`; lossily as UTF-8.
+    /// Its place in the agent's clone: `branch NAME`, `tag NAME`, `stash N`, `detached HEAD`, `work tree
+    /// PATH`; lossily as UTF-8.
     pub what: String,
     /// The commit. Hex object id.
     pub commit: String,
-    /// The ref beside the attempt's (whole name) that it was pushed to, if it was.
+    /// The ref (full name) beside the attempt's that it was pushed to, if it was.
     #[serde(default)]
     pub pushed_ref: Option<String>,
-    /// Why it was not pushed, if it wasn't.
+    /// The reason why it was not pushed, if it wasn't.
     #[serde(default)]
     pub error: Option<String>,
     /// Whether it was not pushed yet and stays with its worker, which tries again.

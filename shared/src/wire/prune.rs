@@ -5,36 +5,34 @@ use serde::{Deserialize, Serialize};
 use super::assignment::Repository;
 use crate::ids::{DispatchId, FeatureId, Incarnation};
 
-/// "What may go from repositories of these pools?" Says at the same time what became of what the answer before named.
+/// Asks which refs may be removed from repositories of these pools, and reports the result of the last
+/// answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PruneRequest {
-    /// The worker's name.
     pub worker: String,
-    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// The pools that it serves.
     pub pools: Vec<String>,
-    /// What became of the last answer.
+    /// The result of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
 }
 
-/// What became of refs that were to go.
+/// The result of a removal of refs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pruned {
     pub feature: FeatureId,
-    /// Dispatches whose refs are not at the remote any more.
+    /// Dispatches whose refs are no longer at the remote.
     pub gone: Vec<DispatchId>,
-    /// Why others are still there, if any are.
+    /// The reason why others are still there, if any are.
     pub error: Option<String>,
 }
 
-/// One ref that may go.
+/// A ref to remove.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRef {
     /// The dispatch that pushed it, if any did.
     pub dispatch: DispatchId,
-    /// Its whole name.
+    /// Its full name.
     pub name: String,
 }
 
@@ -42,13 +40,13 @@ pub struct AttemptRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum PruneAnswer {
-    /// Nothing is to go now.
+    /// No ref is to be removed now.
     Nothing,
-    /// These are, all of one feature; there may be more.
+    /// Refs to remove, all of one feature; there may be more.
     Refs {
         feature: FeatureId,
         repository: Repository,
-        /// A commit of it, whose id tells its kind of ids. Hex object id.
+        /// A commit of it, whose id shows the kind of object ids. Hex object id.
         base: String,
         refs: Vec<AttemptRef>,
     },

@@ -1,4 +1,5 @@
-//! How a dispatch ended, as its worker saw it. Facts only: what they mean for the task, the coordinator decides.
+//! The end of a dispatch, as its worker saw it. Facts only: the coordinator decides what they mean for the
+//! task.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,33 +12,30 @@ use crate::wire::availability::Unavailable;
 use crate::wire::leftovers::LeftoverFiles;
 use crate::wire::orphan::OrphanRef;
 
-/// The report of one dispatch. Sent again, byte for byte, until it is settled.
+/// The report of one dispatch. It is repeated, byte for byte, until it is settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The message's version.
     pub v: u16,
     /// The fence.
     pub dispatch: DispatchId,
-    /// The worker's name.
     pub worker: String,
     /// The incarnation that ran it.
     pub incarnation: Incarnation,
-    /// From the assignment's arrival to this report; of an earlier incarnation's session to its last heartbeat, and 0 where that isn't
-    /// known. Milliseconds.
+    /// Time from the assignment's arrival to this report; for a session of an earlier incarnation, to its
+    /// last heartbeat, and 0 if that is unknown. Milliseconds.
     pub duration_ms: u64,
-    /// What ended.
     pub finished: Finished,
 }
 
 impl Report {
-    /// Whether it tells of a session all of whose work is pushed.
+    /// Whether it reports a session whose whole work is pushed.
     #[must_use]
     pub fn is_pushed(&self) -> bool {
         matches!(&self.finished, Finished::Session(session) if session.snapshot.is_pushed())
     }
 }
 
-/// What ended.
+/// The kind of dispatch that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "finished", rename_all = "snake_case")]
 #[expect(
@@ -60,19 +58,16 @@ pub struct SessionReport {
     /// Whether the text was cut at the session's output limit.
     #[serde(default)]
     pub text_truncated: bool,
-    /// What it used, as far as the agent said so.
+    /// Its usage, as far as the agent reported it.
     #[serde(default)]
     pub usage: Usage,
-    /// How many tools it called.
     #[serde(default)]
     pub tool_calls: u32,
-    /// How many of these calls failed.
     #[serde(default)]
     pub failed_tool_calls: u32,
-    /// What is known of the agent.
     #[serde(default)]
     pub agent: AgentInfo,
-    /// What changed in the workspace, from git.
+    /// Changes in the workspace, from git.
     #[serde(default)]
     pub snapshot: Snapshot,
     /// The last plan entries and tool titles, newest last (SPEC 4.3).
@@ -84,19 +79,19 @@ pub struct SessionReport {
     /// The agent's last lines on standard error.
     #[serde(default)]
     pub stderr_tail: String,
-    /// What it wrote on standard output that was no message, in words.
+    /// Output on standard output that was no message, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread_output: Option<String>,
-    /// What it asked of a person, and nobody was there, in its order.
+    /// Its questions to a person while nobody was there, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
-    /// For how long its provider asks to be left alone, where that refused it. Milliseconds.
+    /// Pause that its provider requested with a refusal. Milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
 impl SessionReport {
-    /// A session of which nothing is known but how it ended.
+    /// A session of which only the end is known.
     pub fn new(ended: Ended) -> Self {
         Self {
             ended,
@@ -117,7 +112,7 @@ impl SessionReport {
     }
 }
 
-/// How a session ended (SPEC 3.2).
+/// The end of a session (SPEC 3.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum Ended {
@@ -126,9 +121,8 @@ pub enum Ended {
         /// ACP's stop reason: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`.
         stop_reason: String,
     },
-    /// We ended it, for this reason.
+    /// It was ended from outside, for this reason.
     Told {
-        /// Why.
         reason: EndReason,
     },
     /// A limit of the session ended it.
@@ -140,31 +134,31 @@ pub enum Ended {
         /// Signal that killed it, if one did.
         signal: Option<i32>,
     },
-    /// The agent answered with an error, or with what is no protocol.
+    /// The agent answered with an error, or broke the protocol.
     Protocol {
-        /// What it said.
         message: String,
     },
     /// The agent or its account could not be used: not the task's fault (SPEC 7.3).
     #[serde(rename = "door")]
     Unavailable {
-        /// What kind of failure.
+        /// The kind of failure.
         door: Unavailable,
-        /// What it said.
+        /// Its message.
         message: String,
     },
-    /// The workspace could not be made or its result not be pushed.
+    /// The workspace could not be made, or its result could not be pushed.
     Workspace {
-        /// What failed, and git's own words.
+        /// The failure, and git's own message.
         message: String,
-        /// A server or something of the worker's is away, not the task: later or elsewhere it goes on.
+        /// Whether a server or a part of the worker is unavailable, and the task not at fault: a later try or
+        /// another worker may succeed.
         #[serde(default)]
         away: bool,
     },
 }
 
 impl Ended {
-    /// Whether the agent ended its turn as it should: then its words say how it went.
+    /// Whether the agent ended its turn normally: then its text says how the work went.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
         matches!(self, Self::Turn { stop_reason } if stop_reason == "end_turn")
@@ -184,7 +178,7 @@ pub enum SessionLimit {
     ToolCalls,
     /// Updates, but no progress.
     Stall,
-    /// Disk that it left to others.
+    /// Disk space that others need.
     Disk,
     /// Its share of the run's cost.
     Cost,
@@ -192,52 +186,53 @@ pub enum SessionLimit {
     Tokens,
 }
 
-/// What is known of the agent that ran.
+/// Facts on the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AgentInfo {
     /// Its name among the worker's agents.
     pub configured: String,
-    /// The account at a provider that it uses, in the worker's words; empty where nothing was started.
+    /// Its account at a provider, in the worker's words; empty if nothing was started.
     #[serde(default)]
     pub account: String,
-    /// The name that it gave in its handshake.
+    /// Its name in the handshake.
     pub name: Option<String>,
     pub version: Option<String>,
-    /// The model that was really set, if any.
+    /// The model that was actually set, if any.
     pub model: Option<String>,
 }
 
-/// What a session left in its workspace.
+/// The state of a session's workspace at its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The commit that holds it; `None` without a repository. Hex object id.
+    /// The commit with this state; `None` without a repository. Hex object id.
     pub commit: Option<String>,
-    /// Where the session started. Hex object id.
+    /// The commit that the session started from. Hex object id.
     pub start: Option<String>,
-    /// The ref that it was pushed to, if it was.
+    /// The ref that the commit was pushed to, if it was.
     pub pushed_ref: Option<String>,
-    /// Why it was not pushed, if it wasn't.
+    /// The reason why it was not pushed, if it wasn't.
     pub push_error: Option<String>,
     /// Paths that changed, at most 500, lossily as UTF-8.
     pub files_changed: Vec<String>,
-    /// How many changed in all.
+    /// Total number of changed paths.
     pub files_changed_count: u64,
-    /// What the task's work changed in all, if it changed anything and is to land.
+    /// All changes of the task's work, if there are any to land.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
-    /// New files of this session's that look like no work, for their size, their number or their folder's name: each in words.
+    /// New files of this session that look like no work, by their size, their number or their folder's name:
+    /// each in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bulk: Vec<String>,
-    /// What the agent committed elsewhere than under the files that it left.
+    /// Commits that the agent made elsewhere than under its final files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strays: Vec<OrphanRef>,
-    /// Without a repository: the files that it left, if any.
+    /// Without a repository: the leftover files, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<LeftoverFiles>,
 }
 
 impl Snapshot {
-    /// Whether all of it is where its worker's folder isn't needed any more.
+    /// Whether all of it is pushed, so that its worker's folder is no longer needed.
     #[must_use]
     pub fn is_pushed(&self) -> bool {
         self.push_error.is_none() && !self.strays.iter().any(|stray| stray.waits)
@@ -248,10 +243,10 @@ impl Snapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrationReport {
     pub end: IntegrationEnd,
-    /// What the gate said of which trees, if it ran.
+    /// The gate's run, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gated: Option<Gated>,
-    /// Its commands that ran last, in their order.
+    /// The gate's commands that ran last, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepTime>,
 }
@@ -266,18 +261,18 @@ impl From<IntegrationEnd> for IntegrationReport {
     }
 }
 
-/// A command of a gate that ran.
+/// An executed command of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StepTime {
     /// Its name, or the command itself.
     pub name: String,
-    /// When it began, from the beginning of the gate. Milliseconds.
+    /// Its start, from the beginning of the gate. Milliseconds.
     pub began_ms: u64,
     pub duration_ms: u64,
     pub passed: bool,
 }
 
-/// A gate that ran.
+/// A gate's run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gated {
     /// The tree that it ran on. Hex object id.
@@ -285,12 +280,12 @@ pub struct Gated {
     /// The trees of the attempts ahead of it, in their order. Hex object ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ahead: Vec<String>,
-    /// How often it failed there before it passed, or before it was given up.
+    /// Number of failures there before it passed, or before the worker gave up.
     #[serde(default)]
     pub failures: u32,
 }
 
-/// How an integration ended (DESIGN 6).
+/// The end of an integration (DESIGN 6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "integration", rename_all = "snake_case")]
 pub enum IntegrationEnd {
@@ -300,83 +295,83 @@ pub enum IntegrationEnd {
         /// Whether it changes nothing: a valid result.
         empty: bool,
     },
-    /// Rebasing it conflicts.
+    /// Rebasing conflicts.
     Conflict {
-        /// The conflicting paths.
         paths: Vec<String>,
         /// The hunks, bounded.
         hunks: String,
         /// The head that it conflicts with.
         head: String,
-        /// The tasks that landed changes of these paths since the attempt began, by the trailers of their commits.
+        /// The tasks that landed changes of these paths since the attempt began, by the trailers of their
+        /// commits.
         #[serde(default)]
         others: Vec<String>,
-        /// The commit that conflicts, where it isn't the attempt's: an agent has to bring it in. Hex object id.
+        /// The conflicting commit, if it isn't the attempt's: an agent has to merge it. Hex object id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
-        /// The ref (whole name) on which it stands.
+        /// The ref (full name) of that commit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source_ref: Option<String>,
     },
-    /// The feature's branch holds what its base has.
+    /// The feature's branch contains its base.
     Updated {
-        /// The branch's head; `None` while it has none of its own.
+        /// The branch's head; `None` while the feature has no branch of its own.
         commit: Option<String>,
         /// The base's head.
         base: String,
     },
-    /// The feature's branch is in another one, or was handed over.
+    /// The feature's branch is merged into another one, or was handed over.
     Delivered {
-        /// The commit that holds it. Hex object id.
+        /// The commit that contains it. Hex object id.
         commit: String,
-        /// What had landed on the feature's branch then, as the order said. Hex object id.
+        /// The last landing on the feature's branch then, from the order. Hex object id.
         landed: Option<String>,
         /// Whether nothing was left to do.
         empty: bool,
     },
-    /// The branch had moved, and what an agent judged is another patch there: to be judged again before it lands.
+    /// The branch had moved, and the patch on its head differs from the judged one: it must be judged again
+    /// before it lands.
     Rewritten {
         /// The attempt on the branch's head. Hex object id.
         commit: String,
-        /// The ref (whole name) on which it stands.
+        /// The ref (full name) of that commit.
         commit_ref: String,
     },
-    /// What it adds holds conflict markers that an agent should have resolved.
+    /// Its additions contain conflict markers that an agent should have resolved.
     Unresolved {
-        /// Where, lossily as UTF-8.
+        /// The files, lossily as UTF-8.
         paths: Vec<String>,
     },
     /// It changes protected paths: a person has to approve it.
     Protected {
-        /// Which, lossily as UTF-8.
+        /// The paths, lossily as UTF-8.
         paths: Vec<String>,
     },
-    /// A command of the gate failed on the rebased commit, or on the one that it was to be tried on.
+    /// A command of the gate failed on the rebased commit, or on the checked one.
     GateFailed {
         command: String,
-        /// Its output, the end of it.
+        /// The end of its output.
         output: String,
     },
-    /// The gate passes on the commit that it was to be tried on.
+    /// The gate passes on the checked commit.
     Checked,
-    /// The decided push can't happen any more, since the branch went elsewhere: the turn starts again.
+    /// The decided push is no longer possible, since the branch moved elsewhere: the turn starts again.
     Void {
-        /// What was found.
         reason: String,
     },
     /// The remote refused or could not be reached; nothing is known to have changed.
     Failed {
-        /// What was tried, and git's own words.
+        /// The tried operation, and git's own message.
         message: String,
-        /// Whether trying again without a person can help.
+        /// Whether another try without a person can help.
         retry: bool,
-        /// The server, or what this worker lacks to get to what is there, not the attempt: later or elsewhere it lands.
+        /// Whether the server or a part of this worker is unavailable, and the attempt not at fault: a later
+        /// try or another worker may land it.
         #[serde(default)]
         away: bool,
     },
-    /// We ended it, for this reason.
+    /// It was ended from outside, for this reason.
     Told {
-        /// Why.
         reason: EndReason,
     },
 }

@@ -1,4 +1,5 @@
-//! What a worker's agents are taken for where nobody names one: by kind of session, pool and tier (SPEC 8).
+//! The sessions that a worker's agents get when nobody names an agent: by kind of session, pool and tier
+//! (SPEC 8).
 
 use std::collections::BTreeSet;
 
@@ -6,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::kind::SessionKind;
 
-/// The agent that takes what no rule gives to another.
+/// The agent for sessions that no rule gives to another one.
 pub const DEFAULT_AGENT: &str = "default";
 
-/// What one agent is taken for. A list that is empty says nothing; where all are, the agent is taken only when it is named.
+/// The sessions that one agent gets. An empty list allows all; if all lists are empty, the agent gets only
+/// sessions that name it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRule {
     /// Its name among the worker's agents.
@@ -26,18 +28,18 @@ pub struct AgentRule {
 }
 
 impl AgentRule {
-    /// How exactly it says what it is for: the kind goes before the pool, that before the tier.
+    /// How specific the rule is: a kind precedes a pool, and a pool precedes a tier.
     fn rank(&self) -> [bool; 3] {
         [&self.kinds, &self.pools, &self.tiers].map(|list| !list.is_empty())
     }
 
-    /// Whether it is for such sessions, with one tier or another.
+    /// Whether it fits such sessions, with some tier.
     fn may_fit(&self, kind: SessionKind, pool: &str) -> bool {
         let names = |list: &[String], word: &str| list.is_empty() || list.iter().any(|one| one == word);
         self.rank() != [false; 3] && names(&self.kinds, kind.as_str()) && names(&self.pools, pool)
     }
 
-    /// Whether both could be for the same session, and neither says so more exactly.
+    /// Whether both could fit the same session, and neither is more specific.
     pub fn contradicts(&self, other: &Self) -> bool {
         let share = |a: &[String], b: &[String]| a.is_empty() || a.iter().any(|one| b.contains(one));
         self.rank() == other.rank()
@@ -48,7 +50,7 @@ impl AgentRule {
     }
 }
 
-/// The agent that a worker with these rules takes for a session for which nobody named one.
+/// The agent of a worker with these rules for a session that names none.
 pub fn agent_for<'a>(rules: &'a [AgentRule], kind: SessionKind, pool: &str, tier: Option<&str>) -> &'a str {
     let fits = |rule: &&AgentRule| {
         let has_tier = |tier: &str| rule.tiers.iter().any(|one| one == tier);
@@ -58,10 +60,10 @@ pub fn agent_for<'a>(rules: &'a [AgentRule], kind: SessionKind, pool: &str, tier
     best.map_or(DEFAULT_AGENT, |rule| &rule.agent)
 }
 
-/// The agents that it would take for such a session, by the tier that is chosen when it is claimed.
+/// The possible agents for such a session, which depend on the tier chosen at its claim.
 pub fn agents_for<'a>(rules: &'a [AgentRule], kind: SessionKind, pool: &str) -> BTreeSet<&'a str> {
     let fitting: Vec<&AgentRule> = rules.iter().filter(|rule| rule.may_fit(kind, pool)).collect();
-    // What names no tier takes all that those don't which say more exactly what they are for.
+    // A rule without tiers gets every session that no more specific rule gets.
     let any_tier = fitting.iter().filter(|rule| rule.tiers.is_empty());
     let rest = any_tier.max_by_key(|rule| rule.rank());
     let first = fitting
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_that_says_most_exactly_what_it_is_for_decides() {
+    fn the_most_specific_rule_decides() {
         use SessionKind::{Review, Verify, Work};
         let rules = [
             rule("named", &[], &[], &[]),
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_contradict_each_other_where_neither_says_more() {
+    fn overlapping_rules_of_equal_specificity_contradict_each_other() {
         let check = |a: &AgentRule, b: &AgentRule, expected| {
             assert_eq!((a.contradicts(b), b.contradicts(a)), (expected, expected));
         };

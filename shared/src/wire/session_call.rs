@@ -1,5 +1,5 @@
-//! What a running session wants of its coordinator: an answer of a person, or something of the memory. The worker asks for its
-//! agent, of the dispatch that it holds.
+//! Requests of a running session to its coordinator: an answer of a person, or entries of the memory. The
+//! worker asks for its agent, for the dispatch that it holds.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -10,12 +10,12 @@ use crate::ids::{DispatchId, Incarnation};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionCall {
     pub dispatch: DispatchId,
-    /// The worker's incarnation that holds it.
+    /// The worker's incarnation that holds the dispatch.
     pub incarnation: Incarnation,
     pub call: Call,
 }
 
-/// What is wanted.
+/// The kind of request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case")]
 pub enum Call {
@@ -23,14 +23,13 @@ pub enum Call {
     Ask {
         /// The question's id, made by the worker.
         id: Uuid,
-        /// What is asked, redacted.
+        /// The question, redacted.
         asked: String,
-        /// What can be answered; anything where it is empty.
+        /// The possible answers; any answer if it is empty.
         choices: Vec<String>,
     },
-    /// Entries of the memory that say something of this.
+    /// Entries of the memory that fit a query.
     MemorySearch { query: String },
-    /// A call of a later release.
     #[serde(other)]
     Unknown,
 }
@@ -39,20 +38,18 @@ pub enum Call {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum CallAnswer {
-    /// A person may answer so long from now. The answer comes with a heartbeat's.
+    /// A person may answer within this time. The answer comes with a heartbeat's.
     Wait { ms: u64 },
-    /// Nobody answers in time: the agent is told this.
+    /// Nobody answers in time: the agent gets this prompt.
     Decide { prompt: String },
-    /// What was found.
     Found { text: String },
     /// It can't be done.
     Refused { reason: String },
-    /// An answer of a later release.
     #[serde(other)]
     Unknown,
 }
 
-/// What a person says to a session that runs.
+/// A person's message to a running session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Words {
     pub id: Uuid,
@@ -60,10 +57,9 @@ pub struct Words {
     /// The question that it answers, if it answers one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<Uuid>,
-    /// Who says it.
+    /// Its author.
     pub by: String,
-    /// What they say.
     pub text: String,
-    /// What the agent is told.
+    /// The agent's prompt with the message.
     pub prompt: String,
 }

@@ -1,5 +1,5 @@
-//! Long texts on the wire: inline while they are short, else the hash of parts that were put before the message that
-//! names them (DESIGN 3).
+//! Long texts on the wire: inline while they are short, else the hash of parts that are stored before the
+//! message that names them (DESIGN 3).
 
 use crate::at_length::by_length;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 /// Size of one part; with its base64 frame it stays below [`crate::subjects::MAX_MESSAGE_BYTES`]. Bytes.
 pub const PART_BYTES: usize = 256 * 1024;
 
-/// Longest text that comes in parts: more than a session says with the limits that hold where nobody chose others. Bytes.
+/// Longest text in parts: longer than any session's text with default limits. Bytes.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024 * 1024;
 
 /// A text inside a message.
@@ -17,7 +17,7 @@ pub const MAX_TEXT_BYTES: usize = 64 * 1024 * 1024;
 pub enum Text {
     /// The text itself.
     Inline(String),
-    /// Its parts lie with the coordinator under their hash.
+    /// The coordinator stores its parts under their hash.
     Parts {
         /// SHA-256 of the whole text, lower-case hex.
         sha256: String,
@@ -33,7 +33,7 @@ impl Default for Text {
 }
 
 impl Text {
-    /// How many parts of [`PART_BYTES`] the text takes; 0 when it is inline.
+    /// Number of parts of [`PART_BYTES`]; 0 when it is inline.
     pub fn part_count(&self) -> u32 {
         match self {
             Self::Inline(_) => 0,
@@ -44,29 +44,21 @@ impl Text {
     }
 }
 
-/// Why parts don't make the text that a message named.
+/// Parts that don't make the text of a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// A part never came.
-    #[error("the text {sha256} is not there, or not whole")]
+    #[error("the text {sha256} is missing or incomplete")]
     Missing {
-        /// The hash that was asked for.
         sha256: String,
     },
-    /// What came is more than a text may be.
     #[error("the text {sha256} has {size_bytes} bytes, and at most {MAX_TEXT_BYTES} are read")]
     TooLong {
-        /// The hash that was asked for.
         sha256: String,
-        /// What the parts have together.
         size_bytes: u64,
     },
-    /// The parts came, but hash to something else.
     #[error("the parts of the text {sha256} hash to {actual}")]
     WrongHash {
-        /// The hash that was named.
         sha256: String,
-        /// The hash of what came.
         actual: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a session shows while it runs: redacted, batched, bounded, for `logs` and for the record.
+//! The output of a running session: redacted, batched, bounded, for `logs` and for the record.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,22 +7,18 @@ use crate::ids::{DispatchId, Incarnation};
 /// Several entries in one message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptBatch {
-    /// The message's version.
     pub v: u16,
     pub dispatch: DispatchId,
-    /// Who sends it; what doesn't come from the dispatch's worker is not read.
+    /// The sender; only entries from the dispatch's worker are read.
     #[serde(default)]
     pub origin: Option<TranscriptOrigin>,
-    /// The entries, in order.
     pub entries: Vec<TranscriptEntry>,
 }
 
-/// Whose a transcript is. What knows a life's number is that life and the coordinators alone.
+/// The sender of a transcript. Only the incarnation itself and the coordinators know its id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranscriptOrigin {
-    /// The worker's name.
     pub worker: String,
-    /// This incarnation of it.
     pub incarnation: Incarnation,
 }
 
@@ -30,29 +26,29 @@ pub struct TranscriptOrigin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetainedTranscript {
     pub dispatch: DispatchId,
-    /// How many entries it has.
+    /// Number of its entries.
     pub entries: u64,
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TranscriptEntry {
-    /// Its number in the session, from 0, without gaps unless `Dropped` says so.
+    /// Its number in the session, from 0, without gaps unless `Dropped` reports one.
     pub seq: u64,
-    /// When, in milliseconds since the Unix epoch, by the worker's clock.
+    /// Time in milliseconds since the Unix epoch, by the worker's clock.
     pub at_ms: i64,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub update: TranscriptUpdate,
 }
 
-/// What happened.
+/// The kind of event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "update", rename_all = "snake_case")]
 pub enum TranscriptUpdate {
     /// The session began.
     Started {
-        /// The agent, as it names itself.
+        /// The agent's own name.
         agent: String,
         /// The model that was set, if any.
         model: Option<String>,
@@ -71,13 +67,13 @@ pub enum TranscriptUpdate {
     Tool {
         /// The agent's id of the call.
         id: String,
-        /// Its title, when told.
+        /// Its title, if reported.
         title: Option<String>,
-        /// `pending`, `in_progress`, `completed`, `failed`, when told.
+        /// `pending`, `in_progress`, `completed`, `failed`, if reported.
         status: Option<String>,
-        /// Its input, when told, as JSON text, bounded.
+        /// Its input, if reported, as JSON text, bounded.
         input: Option<String>,
-        /// Its output, when told, bounded.
+        /// Its output, if reported, bounded.
         output: Option<String>,
     },
     /// The agent's plan.
@@ -85,47 +81,48 @@ pub enum TranscriptUpdate {
         /// Entries as `status: text`.
         entries: Vec<String>,
     },
-    /// Something the agent asked for and what it got: permissions, files, terminals.
+    /// A request of the agent and its answer: permissions, files, terminals.
     Request {
         /// The method.
         method: String,
-        /// What was asked, bounded.
+        /// The content of the request, bounded.
         detail: String,
-        /// What was answered.
+        /// The answer.
         answer: String,
     },
     /// Usage so far.
     Usage {
-        /// As far as the agent said so, in words.
+        /// The agent's report, in words.
         text: String,
     },
-    /// What else the agent told of its session: its commands, its mode, its options, a title, the prompt's echo.
+    /// Other facts that the agent reported on its session: its commands, its mode, its options, a title, the
+    /// prompt's echo.
     Session {
         /// The protocol's name of the update.
         kind: String,
-        /// What it said, as JSON text, bounded.
+        /// Its content, as JSON text, bounded.
         text: String,
     },
-    /// A person said something to the session.
+    /// A person sent a message to the session.
     Said {
         /// The name of their token.
         by: String,
-        /// What they said.
+        /// The message.
         text: String,
     },
-    /// Something the worker has to say: a limit, a cancel, an error.
+    /// A message of the worker: a limit, a cancel, an error.
     Note {
-        /// The words.
+        /// The message.
         text: String,
     },
-    /// Entries that were not kept, since the transcript reached its limit.
+    /// Entries that were dropped, since the transcript reached its limit.
     Dropped {
-        /// How many.
+        /// Number of entries.
         count: u64,
     },
     /// The session ended.
     Ended {
-        /// How, in words.
+        /// The end, in words.
         how: String,
     },
     /// An update of a later release.

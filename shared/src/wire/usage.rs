@@ -1,4 +1,4 @@
-//! What sessions use, and how much of its run's limits each may use.
+//! Usage of sessions, and their shares of a run's limits.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::DispatchId;
 
-/// What a session used. `None` is unknown, which is not zero.
+/// Usage of a session. `None` is unknown, which is not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens read.
@@ -18,30 +18,29 @@ pub struct Usage {
     /// Tokens written into a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_tokens: Option<u64>,
-    /// Tokens that its context held at most: as many were read or written, whatever else is told.
+    /// Maximum number of tokens in its context: at least that many were read or written, whatever else is
+    /// reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Cost in US dollars.
     pub cost_usd: Option<f64>,
-    /// How that is known, or why it isn't.
+    /// The basis of the cost, or the reason why it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
 }
 
-/// Where a cost comes from, the less sure before the surer.
+/// The basis of a cost, from the least to the most certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// Estimated from lengths of texts.
     Estimated,
-    /// Told by the agent, or computed from the tokens that it told.
+    /// Reported by the agent, or computed from its reported tokens.
     Known,
-    /// Nothing is paid by use.
+    /// No payment by usage.
     Subscription,
 }
 
 impl Basis {
-    /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +50,7 @@ impl Basis {
         }
     }
 
-    /// What such a word says.
+    /// Parses [`Self::as_str`].
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         [Self::Estimated, Self::Known, Self::Subscription]
@@ -61,19 +60,18 @@ impl Basis {
 }
 
 impl Usage {
-    /// How sure its cost is; who says no basis told the cost.
+    /// The certainty of its cost; a cost without a basis was reported.
     #[must_use]
     pub fn sureness(&self) -> Option<Basis> {
         self.basis.or(self.cost_usd.map(|_| Basis::Known))
     }
 
-    /// Whether its cost is estimated.
     #[must_use]
     pub fn is_estimated(&self) -> bool {
         self.basis == Some(Basis::Estimated)
     }
 
-    /// The greater of each figure. A cost that is surer goes before one that is greater.
+    /// The greater of each figure. A more certain cost precedes a greater one.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -94,14 +92,14 @@ impl Usage {
         }
     }
 
-    /// The same once nothing more will be told: tokens that nobody told apart count as read.
+    /// The final usage: tokens that nobody reported separately count as read.
     #[must_use]
     pub fn settled(self) -> Self {
-        let unsaid = self
+        let unreported = self
             .context_tokens
             .map(|tokens| tokens.saturating_sub(self.output_tokens.unwrap_or(0)));
         Self {
-            input_tokens: self.input_tokens.max(unsaid),
+            input_tokens: self.input_tokens.max(unreported),
             ..self
         }
     }
@@ -115,7 +113,7 @@ impl Usage {
             .max(of(self.context_tokens))
     }
 
-    /// The cost in millionths of a US dollar, rounded up; 0 where it isn't known.
+    /// The cost in millionths of a US dollar, rounded up; 0 if unknown.
     #[must_use]
     pub fn microusd(&self) -> u64 {
         // A float beyond the range becomes the nearest number, and NaN becomes 0.
@@ -123,7 +121,7 @@ impl Usage {
     }
 }
 
-/// What a session may use of its run's limits of cost and tokens; `None` is no limit.
+/// The part of a run's cost and token limits that a session may use; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Share {
     /// Cost. Millionths of a US dollar.
@@ -135,7 +133,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The lesser of both, in each unit.
+    /// The smaller share, in each unit.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
@@ -148,18 +146,16 @@ impl Share {
         }
     }
 
-    /// Whether it limits nothing.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a running dispatch used so far. No figure ever falls.
+/// Usage of a running dispatch so far. No figure ever decreases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DispatchUsage {
     pub dispatch: DispatchId,
-    /// What it used.
     #[serde(default)]
     pub usage: Usage,
     /// Whether half of its share is used, so that it needs more.
@@ -167,11 +163,11 @@ pub struct DispatchUsage {
     pub asks: bool,
 }
 
-/// What a running dispatch may use by now.
+/// The new share of a running dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granted {
     pub dispatch: DispatchId,
-    /// All that it may use, with what it used already.
+    /// The whole share, including what is already used.
     pub share: Share,
 }
 
@@ -180,31 +176,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_only_grow_and_nonsense_is_no_cost() {
+    fn figures_only_grow_and_invalid_costs_are_bounded() {
         let usage = |input, cost_usd| Usage {
             input_tokens: input,
             cost_usd,
             ..Usage::default()
         };
         let both = usage(Some(5), None).max(usage(Some(3), Some(0.5)));
-        let told = Usage {
+        let expected = Usage {
             basis: Some(Basis::Known),
             ..usage(Some(5), Some(0.5))
         };
-        assert_eq!(both, told);
+        assert_eq!(both, expected);
         assert_eq!(both.max(usage(None, Some(0.25))), both);
-        // What is told goes before an estimate, whichever is greater; nothing is paid for a subscription.
+        // A reported cost precedes an estimate, whichever is greater; a subscription costs nothing.
         let of = |cost_usd, basis| Usage {
             cost_usd,
             basis: Some(basis),
             ..Usage::default()
         };
         let estimated = of(Some(0.75), Basis::Estimated);
-        let told = of(Some(0.5), Basis::Known);
-        assert_eq!(estimated.max(told), told);
-        assert_eq!(told.max(estimated), told);
+        let reported = of(Some(0.5), Basis::Known);
+        assert_eq!(estimated.max(reported), reported);
+        assert_eq!(reported.max(estimated), reported);
         assert_eq!(
-            told.max(of(None, Basis::Subscription)),
+            reported.max(of(None, Basis::Subscription)),
             of(None, Basis::Subscription)
         );
         let microusd = |usd| usage(None, Some(usd)).microusd();

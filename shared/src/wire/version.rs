@@ -1,9 +1,9 @@
-//! Which versions of the messages this release reads and writes.
+//! The versions of messages that this release reads and writes.
 
 /// Every version that this release can read, lowest first.
 pub const READS: &[u16] = &[1];
 
-/// The version that this release writes when it doesn't know its reader.
+/// The version that this release writes for an unknown reader.
 pub const WRITES: u16 = 1;
 
 /// The highest version that both sides read, or `None` when they have none in common.

@@ -1,5 +1,5 @@
-//! Limits at each level beside the run. A session starts with the least that any of them leaves, and its
-//! share is taken from all.
+//! Limits at each level except the run. A session starts with the smallest rest of all levels, and its share
+//! is subtracted from each of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -10,26 +10,25 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::limit::{raised_cost, raised_tokens};
-use crate::budget::{Pot, Purse};
+use crate::budget::{Pot, Purse, least};
 use crate::run::microusd;
 
-/// Parts of a limit, in hundredths, at which a notice is written, once each.
+/// Parts of a limit, in percent, at which a notice is written, once each.
 pub const NOTICE_AT: [i32; 4] = [50, 80, 95, 100];
 
 const HELD_BY: &str = "the limit of ";
 const USED_UP: &str = " is used up: ";
 
-/// A limit that holds, from [`Levels::holds`], in few words, and the command that allows as much again.
+/// An exhausted limit of [`Levels::holds`] in short form, and the command that allows the same amount again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     /// Such as `day 50.00 USD of 50.00`.
     pub words: String,
-    /// The command.
     pub raises: String,
 }
 
 impl Hold {
-    /// Parses it; `None` for the text of another release.
+    /// Parses the reason of a hold; `None` for the text of another release.
     pub fn read(reason: &str) -> Option<Self> {
         let (of, rest) = reason.strip_prefix(HELD_BY)?.split_once(USED_UP)?;
         let of = of.strip_prefix("the ").unwrap_or(of);
@@ -40,7 +39,7 @@ impl Hold {
             "USD" => raised_cost(used.parse().ok()?, max.parse().ok()?),
             _ => raised_tokens(used.parse().ok()?, max.parse().ok()?),
         };
-        // People see the feature or task beside it.
+        // The screen shows the feature or task beside it.
         let level = of
             .split(' ')
             .next()
@@ -52,13 +51,13 @@ impl Hold {
         })
     }
 
-    /// Its words, or the text of another release.
+    /// The short form, or the unchanged text of another release.
     pub fn words_of(reason: &str) -> String {
         Self::read(reason).map_or_else(|| reason.to_owned(), |hold| hold.words)
     }
 }
 
-/// What a limit is of, the narrower before the wider.
+/// The level that a limit applies to, from narrow to wide.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -75,18 +74,18 @@ pub enum Level {
     Task,
     /// All runs of a feature.
     Feature,
-    /// A run; its limits stand with it.
+    /// A run; its limits are stored with it.
     Run,
     /// All sessions that use an account of a provider.
     Account,
     /// A day, by UTC.
     Day,
-    /// All that there ever was.
+    /// All sessions of the installation, ever.
     Installation,
 }
 
 impl Level {
-    /// The levels beside the run's.
+    /// All levels except the run.
     pub const ALL: [Self; 6] = [
         Self::Session,
         Self::Task,
@@ -96,7 +95,6 @@ impl Level {
         Self::Installation,
     ];
 
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -109,41 +107,33 @@ impl Level {
         }
     }
 
-    /// What such a word says.
+    /// Parses [`Self::as_str`].
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == word)
     }
 
-    /// Whether one of its kind can have a limit of its own, or those of one feature.
+    /// Whether a limit of this level can apply to one account, task or feature.
     pub const fn is_named(self) -> bool {
         matches!(self, Self::Session | Self::Task | Self::Feature | Self::Account)
     }
 }
 
-/// A limit; `None` is none.
+/// A limit; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limit {
-    /// US dollars.
     pub cost_usd: Option<f64>,
     /// Tokens read and written.
     pub tokens: Option<i64>,
 }
 
 impl Limit {
-    /// Whether it limits nothing.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The lesser of both, in each unit.
+    /// The smaller limit, in each unit.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
-        fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
-            match (one, other) {
-                (Some(one), Some(other)) => Some(if other < one { other } else { one }),
-                (one, other) => one.or(other),
-            }
-        }
         Self {
             cost_usd: least(self.cost_usd, other.cost_usd),
             tokens: least(self.tokens, other.tokens),
@@ -151,25 +141,23 @@ impl Limit {
     }
 }
 
-/// What was used at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LevelUsage {
-    /// By sessions that ended. US dollars.
+    /// US dollars used by ended sessions.
     pub usd: f64,
-    /// By these. Tokens read and written.
+    /// Tokens read and written by ended sessions.
     pub tokens: i64,
-    /// By live sessions so far.
+    /// US dollars used by live sessions so far.
     pub in_flight_usd: f64,
-    /// By live sessions so far.
+    /// Tokens used by live sessions so far.
     pub in_flight_tokens: i64,
-    /// Usage or share of live sessions, whichever is more.
+    /// Usage or share of live sessions, whichever is more. US dollars.
     pub held_usd: f64,
-    /// The same.
+    /// The same in tokens.
     pub held_tokens: i64,
 }
 
 impl LevelUsage {
-    /// Adds another one.
     pub fn add(&mut self, other: &Self) {
         self.usd += other.usd;
         self.tokens = self.tokens.saturating_add(other.tokens);
@@ -180,7 +168,6 @@ impl LevelUsage {
     }
 }
 
-/// Where a session belongs.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionScope<'a> {
     pub task: TaskId,
@@ -188,8 +175,8 @@ pub struct SessionScope<'a> {
     pub account: Option<&'a str>,
 }
 
-/// One limit by what it is of: the level and an account's name or an id, empty where there is one alone. With a feature's id, one of the
-/// level of sessions or tasks is of each of the feature's.
+/// The key of a limit: the level, and an account's name or an id, empty if the level has only one. With a
+/// feature's id, a limit at the level of sessions or tasks applies to each session or task of that feature.
 pub type Key = (Level, String);
 
 /// All limits, and their usage.
@@ -197,7 +184,7 @@ pub type Key = (Level, String);
 pub struct Levels {
     /// Configured bounds of the limits of a level.
     pub ceilings: BTreeMap<Level, Limit>,
-    /// Limits that people set; an empty name stands for all of the level without their own.
+    /// Limits set by people; an empty name stands for everything at the level without a limit of its own.
     pub set: BTreeMap<Key, Limit>,
     /// Usage under existing limits.
     pub used: HashMap<Key, LevelUsage>,
@@ -206,7 +193,6 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Whether nothing is limited.
     pub fn are_none(&self) -> bool {
         self.ceilings.values().all(Limit::is_none) && self.set.values().all(Limit::is_none)
     }
@@ -231,7 +217,7 @@ impl Levels {
             .least(self.ceilings.get(&level).copied().unwrap_or_default())
     }
 
-    /// The rest of a level for sessions.
+    /// The rest of a level's limit for sessions.
     pub fn purse(&self, level: Level, name: &str) -> Purse {
         self.purse_of(level, name, self.limit(level, name))
     }
@@ -254,8 +240,7 @@ impl Levels {
         }
     }
 
-    /// The rest of a run, or the smaller one of what its sessions share with others of the feature, the day
-    /// and the installation.
+    /// The smallest rest of the run, the feature, the day and the installation.
     #[must_use]
     pub fn least_of_feature(&self, run: Purse, feature: FeatureId) -> Purse {
         let levels = [
@@ -268,7 +253,7 @@ impl Levels {
             .fold(run, |purse, (level, name)| purse.least(self.purse(*level, name)))
     }
 
-    /// The same for a session there, with its account.
+    /// Like [`Self::least_of_feature`], and also within the limit of the session's account.
     #[must_use]
     pub fn shared(&self, run: Purse, place: &SessionScope<'_>) -> Purse {
         let purse = self.least_of_feature(run, place.feature);
@@ -278,8 +263,8 @@ impl Levels {
         }
     }
 
-    /// The rest that no other session shares: of its own limit, of which it has `share` already, and of its
-    /// task's.
+    /// The rest that no other session shares: of the session's own limit, without its present `share`, and of
+    /// its task's limit.
     #[must_use]
     pub fn own(&self, place: &SessionScope<'_>, share: Share) -> Purse {
         let (task, feature) = (place.task.0.to_string(), place.feature.0.to_string());
@@ -310,7 +295,7 @@ impl Levels {
         }
     }
 
-    /// Accounts without a rest for a session.
+    /// Accounts whose rest is too small for a session.
     pub fn empty_accounts(&self) -> impl Iterator<Item = &String> {
         let accounts = self.used.keys().filter(|(level, _)| *level == Level::Account);
         accounts
@@ -319,7 +304,7 @@ impl Levels {
     }
 
     /// Limits whose unused rest is below a first share, with a reason and a remedy. Omits limits that only
-    /// live shares exhaust, since those hold nobody for long.
+    /// live shares exhaust, since those block tasks only briefly.
     pub fn holds(&self) -> Vec<(Key, String)> {
         let mut holds: Vec<_> = self
             .used
@@ -367,7 +352,7 @@ impl Levels {
         ))
     }
 
-    /// Limits that real usage exceeds: their sessions end.
+    /// Limits that real usage has reached: their sessions end.
     pub fn passed(&self) -> Vec<Key> {
         let passed = self.used.iter().filter(|((level, name), used)| {
             let limit = self.limit(*level, name);
@@ -383,7 +368,7 @@ impl Levels {
 
     /// Notices for people: the limit, its unit, its value, and the greatest reached part of [`NOTICE_AT`].
     pub fn notices(&self) -> Vec<Notice> {
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         for (key, used) in &self.used {
             let limit = self.limit(key.0, &key.1);
             let cost = limit
@@ -401,7 +386,7 @@ impl Levels {
                     .into_iter()
                     .rev()
                     .find(|part| used * 100.0 >= most * f64::from(*part));
-                told.extend(reached.map(|percent| Notice {
+                notices.extend(reached.map(|percent| Notice {
                     key: key.clone(),
                     unit,
                     most,
@@ -410,21 +395,19 @@ impl Levels {
                 }));
             }
         }
-        told
+        notices
     }
 }
 
-/// What a limit counts.
+/// The unit of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// US dollars.
     Usd,
     /// Tokens read and written.
     Tokens,
 }
 
 impl Unit {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Usd => "USD",
@@ -433,7 +416,7 @@ impl Unit {
     }
 }
 
-/// A part of a limit that was reached.
+/// A reached part of a limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notice {
     pub key: Key,

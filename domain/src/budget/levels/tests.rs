@@ -49,7 +49,7 @@ fn a_session_gets_the_least_that_any_level_leaves() {
     levels.set.insert((Level::Account, String::new()), usd(8.0));
     levels.used.insert(account(), spent(3.0));
     check(&levels, 5_000_000);
-    // One of its own instead, but no more than the configuration lets it have.
+    // The account's own limit replaces the general one, but the configured ceiling still applies.
     levels.set.insert(account(), usd(80.0));
     check(&levels, 6_000_000);
     levels.ceilings.insert(Level::Account, usd(7.0));
@@ -62,14 +62,14 @@ fn a_session_gets_the_least_that_any_level_leaves() {
     };
     let purse = levels.own(&place(), share);
     assert_eq!(purse.microusd.map(|pot| pot.left), Some(250_000));
-    // What one gets, no other gets.
+    // A share of one session is not available to others.
     levels.set.remove(&(Level::Session, String::new()));
     levels.give(share, &place());
     check(&levels, 3_250_000);
 }
 
 #[test]
-fn a_limit_of_each_of_a_features_goes_before_that_of_all_and_after_its_own() {
+fn a_tasks_own_limit_precedes_its_features_and_the_general_one() {
     let (task, feature) = (place().task.0.to_string(), place().feature.0.to_string());
     let mut levels = Levels::default();
     let check = |levels: &Levels, left| {
@@ -92,7 +92,7 @@ fn a_limit_of_each_of_a_features_goes_before_that_of_all_and_after_its_own() {
 }
 
 #[test]
-fn what_holds_is_named_and_told_once_it_is_reached() {
+fn a_limit_holds_and_notifies_once_usage_reaches_it() {
     let day = || (Level::Day, String::new());
     let check = |used: LevelUsage, holds: bool, passed: bool, percent: Option<i32>| {
         let levels = Levels {
@@ -103,7 +103,7 @@ fn what_holds_is_named_and_told_once_it_is_reached() {
         assert_eq!(!levels.holds().is_empty(), holds, "{used:?}");
         assert_eq!(!levels.passed().is_empty(), passed, "{used:?}");
         assert_eq!(
-            levels.notices().first().map(|told| told.percent),
+            levels.notices().first().map(|notice| notice.percent),
             percent,
             "{used:?}"
         );
@@ -113,7 +113,7 @@ fn what_holds_is_named_and_told_once_it_is_reached() {
     check(spent(9.5), false, false, Some(95));
     check(spent(9.96), true, false, Some(95));
     check(spent(10.5), true, true, Some(100));
-    // What live sessions may use yet ends nothing, and is no reason to wait for long.
+    // Unused shares of live sessions end no session, and are no reason to wait for long.
     let held = LevelUsage {
         held_usd: 10.0,
         ..LevelUsage::default()
@@ -135,7 +135,7 @@ fn what_holds_is_named_and_told_once_it_is_reached() {
 }
 
 #[test]
-fn a_hold_is_told_in_few_words_and_raised_by_as_much() {
+fn a_hold_has_a_short_form_and_a_command_that_raises_the_limit() {
     let mut levels = Levels::default();
     let feature = FeatureId(Uuid::from_u128(2));
     for (key, words, raises) in [

@@ -13,7 +13,7 @@ use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
 const FIELD_CHARS: usize = 500;
 /// Most refs of orphan commits per attempt.
 const MAX_ORPHAN_REFS: usize = 5;
-/// Bound of the words of a verifier or git.
+/// Bound of a reason from a verifier or git.
 const REASON_CHARS: usize = 1_000;
 /// Bound of people's feedback, which may be several messages.
 const FEEDBACK_CHARS: usize = 2_000;
@@ -32,8 +32,8 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         None if memory.siblings.is_empty() => return None,
         None => (None, &[][..]),
     };
-    let (told, untold) = (memory.attempts.len(), memory.older_attempts);
-    let head = templates.part("attempts/head", context! { before => told + untold });
+    let (given, earlier) = (memory.attempts.len(), memory.older_attempts);
+    let head = templates.part("attempts/head", context! { before => given + earlier });
     let mut room = CharBudget::new(allowed);
     if !room.take(&head, 0) {
         return None;
@@ -58,8 +58,8 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
             .any(|later| later.same_as == Some(one.number));
         let text = attempt(templates, one, again);
         let mut after = room;
-        // While older ones follow, reserves room for the line that says they are omitted.
-        let n = index + untold;
+        // If older attempts follow, room for the line that counts the omitted ones is reserved.
+        let n = index + earlier;
         let fits =
             after.take(&text, GAP) && (n == 0 || after.remaining() >= omitted(n).chars().count() + GAP);
         if !fits {
@@ -69,8 +69,8 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         room = after;
         blocks.push(text);
     }
-    if left_out + untold > 0 {
-        let text = omitted(left_out + untold);
+    if left_out + earlier > 0 {
+        let text = omitted(left_out + earlier);
         if room.take(&text, GAP) {
             blocks.push(text);
         }
@@ -81,12 +81,12 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     blocks.extend(suggestion);
     (blocks.len() > 1).then(|| Written {
         text: blocks.join("\n\n"),
-        shown: (left_out..told).collect(),
+        shown: (left_out..given).collect(),
     })
 }
 
 fn suggestion(templates: &Templates, memory: &Memory, room: &mut CharBudget) -> Option<String> {
-    // It was meant for the attempt after it: one that was lost or interrupted leaves it as it is.
+    // The suggestion was meant for the next attempt. A lost or interrupted attempt did not use it.
     let mut from_newest = memory.attempts.iter().rev();
     from_newest
         .find(|attempt| attempt.was_tried)
@@ -98,7 +98,7 @@ fn suggestion(templates: &Templates, memory: &Memory, room: &mut CharBudget) -> 
         .filter(|text| room.take(text, GAP))
 }
 
-/// `again` is whether a later attempt failed in the same way, and says how.
+/// `again`: whether a later attempt failed in the same way and describes the failure.
 fn attempt(templates: &Templates, attempt: &Attempt, again: bool) -> String {
     let report = attempt.report.as_ref();
     templates.part(
@@ -121,7 +121,7 @@ fn attempt(templates: &Templates, attempt: &Attempt, again: bool) -> String {
     )
 }
 
-/// A time by UTC.
+/// A time in UTC, to the minute.
 fn minute(at: OffsetDateTime) -> String {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
     at.to_offset(UtcOffset::UTC).format(format).unwrap_or_default()

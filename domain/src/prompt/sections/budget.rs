@@ -1,8 +1,7 @@
-//! Counts what a section has left.
+//! Counts the remaining characters of a section.
 
 use crate::prompt::text::chars;
 
-/// Characters that are left.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CharBudget(usize);
 
@@ -15,7 +14,7 @@ impl CharBudget {
         self.0
     }
 
-    /// Takes the room for `text` and a separator of `gap` characters, if it is left.
+    /// Takes the room for `text` and a separator of `gap` characters, if there is enough.
     pub(super) fn take(&mut self, text: &str, gap: usize) -> bool {
         let needed = chars(text) + gap;
         let fits = needed <= self.0;
@@ -26,7 +25,7 @@ impl CharBudget {
     }
 }
 
-/// A section in the prompt.
+/// A rendered section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::prompt) struct Written {
     /// From its heading on, without surrounding blank lines.

@@ -9,7 +9,7 @@ use crate::prompt::values::Merging;
 /// Longest keyword, category and list of keywords that is shown whole. Characters.
 const LINE_CHARS: usize = 200;
 
-/// All of them; the caller bounds their number.
+/// All learnings; the caller bounds their number.
 pub(in crate::prompt) fn distill(templates: &Templates, merging: &Merging) -> String {
     let ids: Vec<String> = merging.learnings.iter().map(|one| one.id.clone()).collect();
     let head = templates.part(

@@ -14,7 +14,7 @@ const NOTES_CHARS: usize = 2_000;
 const FILES_CHARS: usize = 400;
 const FAILURE_CHARS: usize = 500;
 
-/// As many as fit, most useful first; shown in order, with earlier runs' before this run's.
+/// As many entries as fit, most useful first; shown in order, entries of earlier runs before this run's.
 pub(in crate::prompt) fn journal(
     templates: &Templates,
     entries: &[Arc<SharedEntry>],

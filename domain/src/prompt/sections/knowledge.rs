@@ -12,7 +12,7 @@ const TITLE_CHARS: usize = 200;
 /// Least useful length of a cut entry.
 const LEAST_BODY_CHARS: usize = 100;
 
-/// As many as fit, best first; when not even the best fits, it is cut.
+/// As many entries as fit, best first; if not even the best one fits, it is cut.
 pub(in crate::prompt) fn knowledge(
     templates: &Templates,
     entries: &[Knowledge],

@@ -8,7 +8,7 @@ use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
 use crate::prompt::values::Learning;
 
-/// Those that fit, best first.
+/// The learnings that fit, best first.
 pub(in crate::prompt) fn learnings(
     templates: &Templates,
     learnings: &[Learning],

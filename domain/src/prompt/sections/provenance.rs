@@ -1,11 +1,10 @@
-//! An entry's source, age and standing, in a few words (SPEC 6.8).
+//! An entry's source, age and confirmations, in a few words (SPEC 6.8).
 
 use minijinja::context;
 
 use crate::prompt::templates::Templates;
 use crate::prompt::values::Provenance;
 
-/// The entry's provenance, in words.
 pub(super) fn provenance(templates: &Templates, standing: &Provenance) -> String {
     templates.part(
         "standing",

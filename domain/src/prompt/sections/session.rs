@@ -7,7 +7,6 @@ use crate::prompt::templates::Templates;
 use crate::prompt::text::{cut, cut_piece, item, line};
 use crate::prompt::values::SessionMemory;
 
-/// Bound of one note.
 const NOTE_CHARS: usize = 300;
 /// Bound of each list of the task's own state.
 const LIST_CHARS: usize = 900;
@@ -49,7 +48,7 @@ pub(in crate::prompt) fn session(
 /// The task's own state, a line for each sort of notes.
 fn notes(templates: &Templates, memory: &SessionMemory, room: &mut CharBudget) -> Vec<String> {
     let blocked: Vec<String> = memory.blocked.iter().cloned().collect();
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for (label, notes) in [
         ("Completed", &memory.completed),
         ("Pending", &memory.pending),
@@ -65,10 +64,10 @@ fn notes(templates: &Templates, memory: &SessionMemory, room: &mut CharBudget) -
             room.remaining().saturating_sub(1),
         );
         if room.take(&text, 1) && !text.is_empty() {
-            told.push(text);
+            lines.push(text);
         }
     }
-    told
+    lines
 }
 
 fn lists(templates: &Templates, memory: &SessionMemory, room: &mut CharBudget) -> Vec<String> {
@@ -124,7 +123,7 @@ fn list(templates: &Templates, heading: &str, notes: Vec<String>, room: &mut Cha
     Some(format!("{head}\n{}", shown.join("\n")))
 }
 
-/// Notes on one line, the newest kept when space is short.
+/// Notes on one line; if space is short, the newest ones stay.
 fn newest(notes: &[String], max: usize) -> String {
     let mut room = CharBudget::new(max);
     let mut shown: Vec<String> = notes

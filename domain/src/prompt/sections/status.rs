@@ -7,7 +7,6 @@ use crate::prompt::templates::Templates;
 use crate::prompt::text::line;
 use crate::prompt::values::LoopStatus;
 
-/// How the run goes.
 pub(in crate::prompt) fn status(
     templates: &Templates,
     status: &LoopStatus,

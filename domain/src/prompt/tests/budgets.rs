@@ -1,4 +1,4 @@
-//! Budgets hold for any input (SPEC 6.2), and what goes when space is short.
+//! Budgets hold for any input (SPEC 6.2), and the least important parts are omitted when space is short.
 
 #![allow(clippy::unwrap_used)]
 
@@ -80,7 +80,7 @@ fn a_learning_fits_whole_or_is_left_out() {
 }
 
 #[test]
-fn knowledge_and_journal_stop_where_their_budgets_do() {
+fn knowledge_and_journal_stay_within_their_budgets() {
     let memory = Memory {
         attempt: 1,
         knowledge: (0..9)
@@ -122,7 +122,7 @@ fn knowledge_and_journal_stop_where_their_budgets_do() {
 }
 
 #[test]
-fn a_section_with_less_than_its_minimum_left_is_left_out() {
+fn a_section_is_omitted_when_less_than_its_minimum_is_left() {
     let memory = everything();
     let budgets = Budgets {
         total: 1_500,
@@ -138,7 +138,7 @@ fn a_section_with_less_than_its_minimum_left_is_left_out() {
     assert!(rendered.account.iter().map(|a| a.chars).sum::<usize>() <= 1_500);
 }
 
-/// The sections of a body by their headings, from heading to heading.
+/// A section of a body, from its heading to the next one.
 fn section(body: &str, heading: &str) -> Option<String> {
     let start = if body.starts_with(heading) {
         0
@@ -231,7 +231,7 @@ proptest! {
         prop_assert_eq!(chars(&rendered.prompt.body), chars(&without.prompt.body) + sum + 2 * shown);
         for heading in ["## Assigned Task", "## Session Memory", "## Run Journal", "## Project Knowledge"] {
             let found = rendered.prompt.body.lines().filter(|line| line.trim_end() == heading).count();
-            prop_assert!(found <= 1, "{heading} stands {found} times");
+            prop_assert!(found <= 1, "{heading} occurs {found} times");
         }
         let context = sigil::Context { kind: SessionKind::Work, task_id: TASK, model_tiers: &[] };
         prop_assert_eq!(sigil::parse(&rendered.prompt.whole(), &context), Sigils::default());

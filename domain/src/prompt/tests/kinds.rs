@@ -1,4 +1,4 @@
-//! What each kind of session is told, and that none of it is taken for what an agent says.
+//! The prompts of each kind of session; repeating one has no effect.
 
 #![allow(clippy::unwrap_used)]
 
@@ -158,7 +158,7 @@ fn the_verifier_gets_no_memory() {
     assert_snapshot!(rendered.prompt.whole());
 }
 
-/// A change whose every text is `text`.
+/// A change with `text` in every field.
 fn weakening(text: &str) -> Change {
     let test = |kind, more| TestChange {
         path: text.to_owned(),
@@ -179,7 +179,7 @@ fn weakening(text: &str) -> Change {
 }
 
 #[test]
-fn the_verifier_is_told_of_the_change_and_of_weakened_tests() {
+fn the_verifier_sees_the_change_and_weakened_tests() {
     let change = Change {
         diff_cut: true,
         tests_unread: true,
@@ -230,7 +230,7 @@ fn the_verifier_is_told_of_the_change_and_of_weakened_tests() {
 }
 
 #[test]
-fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
+fn a_prompt_distinguishes_a_folder_from_a_clone() {
     let context = TaskContext {
         dir: Some("/home/user/notes".to_owned()),
         ..task("Sort the notes", "By date.")
@@ -273,7 +273,7 @@ fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
     );
 }
 
-/// What a session is told of these attempts.
+/// The prompt of a session after these attempts.
 fn prompt_of(attempts: Vec<Attempt>) -> String {
     let memory = Memory {
         attempt: 9,
@@ -304,14 +304,14 @@ fn a_failure_that_repeats_is_described_once() {
         same_as: Some(1),
         ..attempt(2, "sonnet", "another ledger", "it was locked too", "logic_error")
     };
-    let told = prompt_of(vec![first, again]);
+    let prompt = prompt_of(vec![first, again]);
     assert!(
-        told.contains("the ledger") && told.contains("another ledger"),
-        "{told}"
+        prompt.contains("the ledger") && prompt.contains("another ledger"),
+        "{prompt}"
     );
     assert!(
-        !told.contains("it was locked\n") && told.contains("it was locked too"),
-        "{told}"
+        !prompt.contains("it was locked\n") && prompt.contains("it was locked too"),
+        "{prompt}"
     );
-    assert_eq!(told.matches("**Why it failed").count(), 1, "{told}");
+    assert_eq!(prompt.matches("**Why it failed").count(), 1, "{prompt}");
 }

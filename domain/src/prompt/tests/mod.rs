@@ -1,4 +1,4 @@
-//! Prompts: the worked examples, the budgets, and what each kind of session is told.
+//! Prompts: the worked examples, the budgets, and each kind of session.
 
 mod budgets;
 mod kinds;

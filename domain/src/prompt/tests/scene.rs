@@ -1,4 +1,4 @@
-//! Tasks and memories that tests render.
+//! Tasks and memories for tests.
 
 use ralph_shared::kind::SessionKind;
 use time::OffsetDateTime;
