@@ -84,7 +84,8 @@ mod tests {
         for far in ["run-7e2d41aa17bf", "run-9e", "run-", "todo", "", "run-äöü"] {
             assert_eq!(nearest(far, ids), None, "{far}");
         }
-        let untouched = std::iter::from_fn(|| -> Option<&'static str> { panic!("an overlong text is compared") });
+        let untouched =
+            std::iter::from_fn(|| -> Option<&'static str> { panic!("an overlong text is compared") });
         assert_eq!(nearest(&"a".repeat(60_000), untouched), None);
     }
 }

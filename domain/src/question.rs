@@ -68,7 +68,9 @@ pub fn resolve(
 /// The answer in words. A question with choices also accepts other words.
 pub fn answer<'a>(question: &'a Question, given: AnswerInput<'a>) -> Result<&'a str, String> {
     match given {
-        AnswerInput::Text(text) if text.trim().is_empty() => Err("the answer is empty; write at least a word".to_owned()),
+        AnswerInput::Text(text) if text.trim().is_empty() => {
+            Err("the answer is empty; write at least a word".to_owned())
+        }
         AnswerInput::Text(text) => Ok(question.choice(text).unwrap_or(text)),
         AnswerInput::Choice(number) => {
             let at = number.checked_sub(1);

@@ -32,9 +32,7 @@ impl Default for Repositories {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Git could not use it, or would take it for an option.
-    #[error(
-        "`{0}` is not an address for git; use `https://HOST/PATH`, `ssh://HOST/PATH` or `HOST:PATH`"
-    )]
+    #[error("`{0}` is not an address for git; use `https://HOST/PATH`, `ssh://HOST/PATH` or `HOST:PATH`")]
     Unusable(String),
     /// Its scheme, or its helper of git, is not on the list.
     #[error(

@@ -9,9 +9,10 @@ use crate::failure::{Audience, Counts, Delay, Failure, Policy};
 
 /// The table in Markdown.
 pub fn table() -> String {
-    let mut text = "| reason | what happened | counts as | tried again | stronger model | who is notified |\n\
+    let mut text =
+        "| reason | what happened | counts as | tried again | stronger model | who is notified |\n\
                     | --- | --- | --- | --- | --- | --- |\n"
-        .to_owned();
+            .to_owned();
     for failure in Failure::ALL {
         let policy = failure.policy();
         let cells = [

@@ -22,20 +22,11 @@ pub struct Cycle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The task starts after a blocker.
-    Blocker {
-        task: u32,
-        blocker: u32,
-    },
+    Blocker { task: u32, blocker: u32 },
     /// The task starts when its parent may, as the blockers of ancestors hold it too.
-    Parent {
-        task: u32,
-        parent: u32,
-    },
+    Parent { task: u32, parent: u32 },
     /// The task is done when its children are.
-    Child {
-        task: u32,
-        child: u32,
-    },
+    Child { task: u32, child: u32 },
 }
 
 /// The links that form a cycle.

@@ -47,10 +47,7 @@ pub fn resolve(tasks: &[TaskEntry], problems: &mut Problems) -> References {
                     if near.is_empty() {
                         near = "; add that task or remove the name".to_owned();
                     }
-                    format!(
-                        "`{field}` names the unknown key {}{near}",
-                        quote(&name.value)
-                    )
+                    format!("`{field}` names the unknown key {}{near}", quote(&name.value))
                 });
                 None
             }

@@ -64,10 +64,7 @@ pub enum TemplateError {
         source: minijinja::Error,
     },
     #[error("the prompt template {name} has no part `{part}`; add a line `=== {part}` with its text below")]
-    Incomplete {
-        name: String,
-        part: String,
-    },
+    Incomplete { name: String, part: String },
 }
 
 /// Instructions of prompts besides the task.

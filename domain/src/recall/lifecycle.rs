@@ -171,7 +171,8 @@ pub fn mergers(given: &HashMap<String, Uuid>, named: &[Vec<String>]) -> Vec<Vec<
         return vec![all];
     }
     let mut taken = BTreeSet::new();
-    named.iter()
+    named
+        .iter()
         .map(|ids| {
             let ids: BTreeSet<Uuid> = ids.iter().filter_map(|id| given.get(id).copied()).collect();
             let free: Vec<Uuid> = ids.into_iter().filter(|id| !taken.contains(id)).collect();

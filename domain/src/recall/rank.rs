@@ -397,8 +397,12 @@ fn words_on_best_file(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     let gains: Vec<f64> = terms.gains.iter().enumerate().map(gain).collect();
     let score = |evidence: &FileEvidence| -> f64 {
         let length = 1.0 - BY_LENGTH + BY_LENGTH * evidence.length / mean.max(1.0);
-        let found = gains.iter().zip(&evidence.texts).filter(|(_, times)| **times > 0.0);
-        found.map(|(gain, times)| gain * times * (K1 + 1.0) / (times + K1 * length))
+        let found = gains
+            .iter()
+            .zip(&evidence.texts)
+            .filter(|(_, times)| **times > 0.0);
+        found
+            .map(|(gain, times)| gain * times * (K1 + 1.0) / (times + K1 * length))
             .sum()
     };
     let scores: HashMap<i64, f64> = files

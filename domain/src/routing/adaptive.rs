@@ -200,10 +200,7 @@ fn words(
     let known = format!("{done:.0} of its {attempts:.0} attempts{after} were done");
     let cost = |index: usize| format!("{:.2} USD", expected[index]);
     if drawn == mean {
-        format!(
-            "least expected cost in this repository, {}: {known}",
-            cost(drawn)
-        )
+        format!("least expected cost in this repository, {}: {known}", cost(drawn))
     } else {
         format!(
             "tried to learn more about it: {known}; {} expected, {} of {}",

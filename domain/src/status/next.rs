@@ -57,10 +57,7 @@ pub fn of(condition: &Condition, facts: &Facts<'_>) -> Option<Next> {
         Word::Draft if facts.needs_run || facts.has_texts => {
             next("starts it", command(&format!("run {feature}")))
         }
-        Word::Draft => next(
-            "describes it",
-            command(&format!("plan {feature} --edit")),
-        ),
+        Word::Draft => next("describes it", command(&format!("plan {feature} --edit"))),
         Word::Paused => next("continues it", command(&format!("resume {feature}"))),
         Word::Limit => match (facts.reached, facts.hold) {
             (Some(reached), _) => next(

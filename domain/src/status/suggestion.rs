@@ -70,7 +70,9 @@ fn next(verb: FeatureVerb, state: FeatureState, name: &str) -> String {
             "`feature review {name} --show` shows what failed: `task retry TASK` or `task skip TASK`, then `feature run {name}`"
         ),
         (_, State::Running) => {
-            format!("it is running: `feature show {name}` shows its progress, `feature stop {name}` ends its run")
+            format!(
+                "it is running: `feature show {name}` shows its progress, `feature stop {name}` ends its run"
+            )
         }
         (_, State::Paused) => format!("`feature resume {name}` continues it"),
         (Verb::Run | Verb::Build, State::Draft) => format!(
@@ -155,8 +157,7 @@ mod tests {
                 }
                 let words = of_feature(verb, state, "f");
                 let says = words.split_once("; ").map_or("", |(_, next)| next);
-                let is_final =
-                    words.contains("it no longer runs") || words.contains("submit another");
+                let is_final = words.contains("it no longer runs") || words.contains("submit another");
                 assert!(is_final || says.contains("` "), "{words}");
                 let same = words.split('`').any(|command| {
                     let verb = verb.words().split(' ').next().unwrap_or_default();

@@ -302,7 +302,11 @@ mod tests {
         let check = |wrong: i64, start: i64, end: i64| {
             let transcript = [entry(15 + wrong, started()), entry(50 + wrong, ended())];
             let spans = timeline(&facts(), &transcript);
-            assert_eq!(spans[4], ("invoke_agent kettle".to_owned(), start, end), "{wrong}");
+            assert_eq!(
+                spans[4],
+                ("invoke_agent kettle".to_owned(), start, end),
+                "{wrong}"
+            );
         };
         check(0, 15, 50);
         check(3_600, 25, 60);

@@ -298,7 +298,11 @@ mod tests {
         let long = "noise\n".repeat(CONTEXT_CHARS) + "the end";
         facts.stderr_tail = &long;
         let failure = extract_failure(&facts);
-        assert!(failure.context.chars().count() <= CONTEXT_CHARS, "{}", failure.context);
+        assert!(
+            failure.context.chars().count() <= CONTEXT_CHARS,
+            "{}",
+            failure.context
+        );
         assert!(failure.context.ends_with("noise\nthe end"), "{}", failure.context);
     }
 

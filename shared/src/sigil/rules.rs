@@ -493,7 +493,9 @@ fn effects_of(text: &str) -> Vec<(SessionKind, Sigils)> {
         (kind, sigils)
     };
     let effects = SessionKind::ALL.into_iter().map(of);
-    effects.filter(|(_, sigils)| *sigils != Sigils::default()).collect()
+    effects
+        .filter(|(_, sigils)| *sigils != Sigils::default())
+        .collect()
 }
 
 #[test]

@@ -37,7 +37,5 @@ pub enum BlobAnswer {
     /// There is no such part.
     Missing,
     /// The coordinator can't answer now; ask again.
-    Failed {
-        reason: String,
-    },
+    Failed { reason: String },
 }

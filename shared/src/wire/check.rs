@@ -28,9 +28,7 @@ pub enum CheckAnswer {
     /// There is no objection.
     Fine,
     /// The agent gets one more turn; before the session, another prompt.
-    Again {
-        prompt: Text,
-    },
+    Again { prompt: Text },
     #[serde(other)]
     Unknown,
 }

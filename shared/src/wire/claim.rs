@@ -31,7 +31,9 @@ pub struct ClaimRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ClaimAnswer {
-    Assigned { assignment: Box<Assignment> },
+    Assigned {
+        assignment: Box<Assignment>,
+    },
     /// No task is ready in these pools.
     Nothing,
     /// Not now: the coordinator is busy, the worker must drain, or a limit holds the pool back.

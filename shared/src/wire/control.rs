@@ -32,10 +32,7 @@ pub enum EndReason {
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Control {
     /// End one session gracefully and report it.
-    End {
-        dispatch: DispatchId,
-        reason: EndReason,
-    },
+    End { dispatch: DispatchId, reason: EndReason },
     /// Send a heartbeat now: its answer has news.
     Beat,
     /// Reports that were settled just now: they leave the spool and the heartbeats.

@@ -25,11 +25,7 @@ pub enum DecideAnswer {
     /// The feature's only open integration is stored: push it.
     Decided,
     /// The dispatch is not the task's current one, or holds no turn: push nothing.
-    Refused {
-        reason: String,
-    },
+    Refused { reason: String },
     /// The coordinator can't answer now; ask again with the same values.
-    Failed {
-        reason: String,
-    },
+    Failed { reason: String },
 }

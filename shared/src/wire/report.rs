@@ -122,9 +122,7 @@ pub enum Ended {
         stop_reason: String,
     },
     /// It was ended from outside, for this reason.
-    Told {
-        reason: EndReason,
-    },
+    Told { reason: EndReason },
     /// A limit of the session ended it.
     Limit { limit: SessionLimit },
     /// The agent's process ended before its turn did.
@@ -135,9 +133,7 @@ pub enum Ended {
         signal: Option<i32>,
     },
     /// The agent answered with an error, or broke the protocol.
-    Protocol {
-        message: String,
-    },
+    Protocol { message: String },
     /// The agent or its account could not be used: not the task's fault (SPEC 7.3).
     #[serde(rename = "door")]
     Unavailable {
@@ -356,9 +352,7 @@ pub enum IntegrationEnd {
     /// The gate passes on the checked commit.
     Checked,
     /// The decided push is no longer possible, since the branch moved elsewhere: the turn starts again.
-    Void {
-        reason: String,
-    },
+    Void { reason: String },
     /// The remote refused or could not be reached; nothing is known to have changed.
     Failed {
         /// The tried operation, and git's own message.
@@ -371,7 +365,5 @@ pub enum IntegrationEnd {
         away: bool,
     },
     /// It was ended from outside, for this reason.
-    Told {
-        reason: EndReason,
-    },
+    Told { reason: EndReason },
 }

@@ -39,12 +39,20 @@ pub enum Call {
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum CallAnswer {
     /// A person may answer within this time. The answer comes with a heartbeat's.
-    Wait { ms: u64 },
+    Wait {
+        ms: u64,
+    },
     /// Nobody answers in time: the agent gets this prompt.
-    Decide { prompt: String },
-    Found { text: String },
+    Decide {
+        prompt: String,
+    },
+    Found {
+        text: String,
+    },
     /// It can't be done.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+    },
     #[serde(other)]
     Unknown,
 }

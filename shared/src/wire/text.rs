@@ -48,19 +48,11 @@ impl Text {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     #[error("the text {sha256} is missing or incomplete")]
-    Missing {
-        sha256: String,
-    },
+    Missing { sha256: String },
     #[error("the text {sha256} has {size_bytes} bytes, and at most {MAX_TEXT_BYTES} are read")]
-    TooLong {
-        sha256: String,
-        size_bytes: u64,
-    },
+    TooLong { sha256: String, size_bytes: u64 },
     #[error("the parts of the text {sha256} hash to {actual}")]
-    WrongHash {
-        sha256: String,
-        actual: String,
-    },
+    WrongHash { sha256: String, actual: String },
 }
 
 /// SHA-256 as lower-case hex.
