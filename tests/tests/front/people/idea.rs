@@ -157,7 +157,7 @@ async fn an_invalid_graph_fails_the_attempt_and_the_next_one_sees_why() {
     let stage = Stage::start().await;
     let description = r#"It.
 @on-attempt 1 @on-kind build @say <task-graph>[{key: a, title: A, after: [b]}]</task-graph>
-@on-attempt 2 @on-kind build @if-prompt-has the key of no task : @say <task-graph>[{key: a, title: A, description: "@done"}]</task-graph>
+@on-attempt 2 @on-kind build @if-prompt-has names the unknown key : @say <task-graph>[{key: a, title: A, description: "@done"}]</task-graph>
 "#;
     stage
         .submit(json!({"description": description, "plan": "one", "review_rounds": 0}))
