@@ -1,5 +1,5 @@
-//! Memory that helps: what earlier attempts and tasks left reaches those who need it, through real coordinators, workers and
-//! agents.
+//! Memory that helps: earlier attempts and tasks leave entries that reach the sessions that need them,
+//! through real coordinators, workers and agents.
 #![allow(clippy::unwrap_used)]
 
 mod at_once;

@@ -1,4 +1,4 @@
-//! What became of showing an entry, what earlier runs left, and taking things back.
+//! Outcomes of attempts that were shown an entry, journals of earlier runs, and revoked attempts.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
@@ -34,7 +34,7 @@ fn options(max_retries: i32) -> FeatureOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() {
+async fn trials_record_the_ends_of_attempts_and_keep_an_entrys_weight() {
     let mut world = World::start_with(settings()).await.unwrap();
     let lines = [learned("serials", "Serial numbers of zones", "They wrap around.")];
     library::import(&world.db, "", &lines).await.unwrap();
@@ -55,7 +55,7 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
         "{}",
         world.tell().await
     );
-    // The coordinator may have been quicker.
+    // The coordinator may have done this already.
     upkeep::tick(&world.db).await.unwrap();
     let trials: Vec<(String, bool)> =
         sqlx::query_as("select outcome::text, held_out from memory_trials order by dispatch_id")
@@ -72,7 +72,7 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
         .unwrap();
     assert!(
         (weight - 1.0).abs() < 1e-6,
-        "nobody said that it was used: {weight}"
+        "no agent reported that it used the entry: {weight}"
     );
     let entry = sqlx::query_scalar("select id from learnings")
         .fetch_one(&world.db)
@@ -83,7 +83,7 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
     assert_eq!(
         prompts_with(&world, "wrap around").await,
         0,
-        "no prompt keeps what was purged"
+        "no prompt contains the purged entry"
     );
     assert!(
         shown(&world, Kind::Learning, "Serial numbers of zones")
@@ -95,7 +95,7 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_journal_of_an_ended_run_is_found_by_later_ones() {
+async fn later_runs_find_the_journal_of_an_ended_run() {
     let mut world = World::start_with(settings()).await.unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
@@ -128,7 +128,7 @@ async fn the_journal_of_an_ended_run_is_found_by_later_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoking_an_attempt_takes_back_what_came_from_it() {
+async fn revoking_an_attempt_removes_its_entries_and_restores_replaced_ones() {
     let mut world = World::start_with(settings()).await.unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
@@ -163,7 +163,7 @@ async fn revoking_an_attempt_takes_back_what_came_from_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
+async fn a_held_out_attempt_sees_no_entries_of_other_tasks() {
     let mut settings = settings();
     settings.hold_out = 1.0;
     let mut world = World::start_with(settings).await.unwrap();
@@ -198,7 +198,7 @@ async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
     world.stop().await;
 }
 
-/// How many dispatches were sent a prompt that has `words`.
+/// Number of dispatches whose stored prompt contains `words`.
 async fn prompts_with(world: &World, words: &str) -> usize {
     let mut conn = world.db.acquire().await.unwrap();
     let dispatches: Vec<DispatchId> = sqlx::query_scalar("select id from dispatches")

@@ -1,4 +1,5 @@
-//! What memory is worth is measured by what some attempts are not told, and what harms sinks by itself.
+//! The effect of memory is measured against attempts without it, and harmful entries lose weight by
+//! themselves.
 
 use ralph_coordinator::domain::recall::{Ended, Kind, lift};
 use ralph_coordinator::domain::states::RunOutcome;
@@ -31,7 +32,7 @@ fn learned(id: &str, body: &str) -> ImportLine {
 const TASKS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lift_is_what_the_held_out_attempts_lacked() {
+async fn the_lift_compares_first_attempts_with_held_out_ones() {
     let mut settings = settings();
     settings.hold_out = 0.5;
     let mut world = World::start_with(settings).await.unwrap();
@@ -71,9 +72,9 @@ async fn the_lift_is_what_the_held_out_attempts_lacked() {
     .await
     .unwrap();
     assert_eq!(first.0 + first.1, i64::try_from(TASKS).unwrap());
-    // What was held out failed and had memory when it was tried again.
+    // Held-out attempts failed, and had memory when they were retried.
     assert_eq!(without, (0, first.0));
-    assert_eq!(with, (first.1, first.1), "further attempts are no part of it");
+    assert_eq!(with, (first.1, first.1), "retries are not counted");
     let lift = lift(ended(with), ended(without)).unwrap();
     assert!(
         lift.difference == 1.0 && lift.low > 0.5 && lift.high <= 1.0,
@@ -84,7 +85,7 @@ async fn the_lift_is_what_the_held_out_attempts_lacked() {
     world.stop().await;
 }
 
-/// The weights of entries by their names in the import.
+/// Weight of the entry with this name in the import.
 async fn weight(world: &World, name: &str) -> f32 {
     sqlx::query_scalar("select weight from learnings where external_id = $1")
         .bind(name)
@@ -93,15 +94,15 @@ async fn weight(world: &World, name: &str) -> f32 {
         .unwrap()
 }
 
-/// The short id with which a prompt names the entry with this text.
+/// Short id of the entry with this text in a prompt.
 fn id_of(prompt: &str, text: &str) -> String {
-    let (before, _) = prompt.split_once(text).expect("it is shown");
-    let at = before.rfind("l-").expect("it has an id");
+    let (before, _) = prompt.split_once(text).expect("the prompt shows the entry");
+    let at = before.rfind("l-").expect("the entry has an id");
     before[at..at + 14].to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_misleads_sinks_until_it_is_not_shown() {
+async fn an_entry_that_misleads_loses_weight_until_it_is_hidden() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let lines = [
@@ -129,13 +130,13 @@ async fn an_entry_that_misleads_sinks_until_it_is_not_shown() {
     }
     assert!((4..30).contains(&failed), "{failed}");
     assert!(weight(&world, "wrong").await < 0.25);
-    // It was shown as often, and had nothing to do with it.
+    // It was shown as often, and did not mislead anybody.
     assert!((weight(&world, "other").await - 1.0).abs() < 1e-6);
     world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_gains_by_what_it_helped_and_not_by_being_there() {
+async fn an_entry_gains_weight_by_helping_not_by_being_shown() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     library::import(&world.db, "", &[learned("right", "They wrap around.")])
@@ -162,7 +163,7 @@ async fn an_entry_gains_by_what_it_helped_and_not_by_being_there() {
     world.stop().await;
 }
 
-/// Whether the next prompt of a task would show an entry, and why not.
+/// Whether a task's next prompt would show an entry, and the reasons for those left out.
 async fn would_show(world: &World, task: TaskId) -> (bool, Vec<Option<String>>) {
     let told = preview::preview(&world.db, &world.settings, task)
         .await
@@ -220,7 +221,7 @@ async fn a_memory_that_hurts_is_switched_off_until_a_person_resumes_it() {
     assert!(!shown && !why.is_empty() && why.iter().all(is_off), "{why:?}");
     assert!(store::memory::worth::resume(&mut conn, "").await.unwrap());
     scene::upkeep(&world).await;
-    assert!(would_show(&world, task).await.0, "it is compared anew");
+    assert!(would_show(&world, task).await.0, "the comparison starts anew");
     drop(conn);
     world.stop().await;
 }
