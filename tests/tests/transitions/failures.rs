@@ -1,4 +1,4 @@
-//! Why things come to nothing: as the database keeps it, told again, and told of the worker.
+//! Reasons of failures: in the database, when repeated, and when a worker causes them.
 
 use ralph_coordinator::domain::failure::Failure;
 use ralph_coordinator::domain::routing::strategy::Strategy;
@@ -12,7 +12,7 @@ use super::pool::Pool;
 use super::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_database_knows_the_reasons_of_the_table() {
+async fn the_database_and_the_code_list_the_same_failures() {
     let world = World::calm().await.unwrap();
     let known: Vec<String> = sqlx::query_scalar("select unnest(enum_range(null::failure))::text")
         .fetch_all(&world.db)
@@ -24,7 +24,7 @@ async fn the_database_knows_the_reasons_of_the_table() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() {
+async fn models_are_chosen_by_earlier_attempts_in_the_repository() {
     let world = World::calm().await.unwrap();
     let mut options = FeatureOptions::default();
     options.run.model_strategy = Strategy::Adaptive;
@@ -45,7 +45,7 @@ async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() 
         "{why}"
     );
     scene.done(&first).await;
-    // As if its attempts had been these: the weakest does it all.
+    // Add earlier attempts, in which the weakest model succeeded every time.
     sqlx::query(
         "insert into dispatches (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, model, state, outcome, journal,
                                  cost_usd, duration_ms, claimed_at, settled_at, lease_until)
@@ -69,7 +69,7 @@ async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() 
     world.stop().await;
 }
 
-/// A session that its workspace failed, before or after its agent had called a tool.
+/// A report of a session whose workspace failed, before or after its agent called a tool.
 fn broken(pool: &Pool<'_>, of: &Assignment, message: &str, tool_calls: u32) -> Incoming {
     let ended = Ended::Workspace {
         message: message.to_owned(),
@@ -83,7 +83,7 @@ fn broken(pool: &Pool<'_>, of: &Assignment, message: &str, tool_calls: u32) -> I
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_failure_again_is_told_from_another_one() {
+async fn a_prompt_says_when_an_attempt_failed_the_same_way_as_before() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         max_retries: 9,
@@ -116,7 +116,7 @@ async fn the_same_failure_again_is_told_from_another_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_work() {
+async fn a_worker_on_which_everything_fails_is_drained_once_another_exists() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let graph: String = (0..4)
@@ -133,7 +133,7 @@ async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_wo
         assert!(tick().await.is_empty(), "{n}");
         pool.report(vec![broken(&pool, one, "no space", 0)]).await;
     }
-    assert!(tick().await.is_empty(), "nobody else could do it");
+    assert!(tick().await.is_empty(), "no other worker could do the work");
     sqlx::query(
         "insert into workers (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid)
          values ('other', gen_random_uuid(), 'o', '{default}', '{default}', 1, 1, '0', 'h', 1)",
@@ -142,7 +142,7 @@ async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_wo
     .await
     .unwrap();
     assert_eq!(tick().await, ["w"]);
-    assert!(tick().await.is_empty(), "once");
+    assert!(tick().await.is_empty(), "a worker is drained once");
     assert!(pool.is_to_drain().await);
     let mut conn = world.db.acquire().await.unwrap();
     let workers = view::workers(&mut conn, lease_ms).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_wo
         .await
         .unwrap();
     assert_eq!(told, format!("worker w: {why}"));
-    // Its next life is not what the one before was.
+    // The worker's next incarnation starts without a drain.
     let next = Pool::join(&world).await;
     assert!(!next.is_to_drain().await);
     assert!(tick().await.is_empty());

@@ -1,5 +1,6 @@
-//! How Postgres does what the coordinator asks. Plans are kept, so one that reads a whole table for each row, or to answer a question
-//! about one, would do so for as long as the connection lives, however large the table gets.
+//! Query plans of the coordinator's statements. A connection keeps its plans, so one that scans a whole table
+//! for each row, or to answer a question about one row, would do so for the connection's life, however large
+//! the table gets.
 
 use std::path::Path;
 
@@ -8,10 +9,10 @@ use ralph_tests::harness::World;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-/// Tables of a few rows, however much work there is.
+/// Tables that stay small however much work there is.
 const SMALL: [&str; 3] = ["account_doors", "memory_embedding", "workers"];
 
-/// The scans of whole tables in a plan that are repeated, or that gather rows for a question about some of them.
+/// Finds full scans in a plan that are repeated, or that gather rows for a question about a few of them.
 fn repeated_scans(node: &Value, repeated: bool, limited: bool, found: &mut Vec<String>) {
     let text = |key: &str| node[key].as_str().unwrap_or_default();
     if text("Node Type") == "Seq Scan" && repeated && !limited && !SMALL.contains(&text("Relation Name")) {
@@ -30,8 +31,8 @@ fn repeated_scans(node: &Value, repeated: bool, limited: bool, found: &mut Vec<S
     }
 }
 
-/// Whether a plan goes through a whole table, or through one of its `indexes`, which come with their first columns: a condition on
-/// others alone doesn't say where to look.
+/// Whether a plan reads a whole table, or a whole one of its `indexes`. Each index comes with its first
+/// column: a condition on the other columns alone doesn't narrow the search.
 fn reads_whole(node: &Value, table: &str, indexes: &[(String, String)]) -> bool {
     let text = |key: &str| node[key].as_str().unwrap_or_default();
     let mut indexes_gone_through = indexes
@@ -45,7 +46,7 @@ fn reads_whole(node: &Value, table: &str, indexes: &[(String, String)]) -> bool 
         })
 }
 
-/// The queries of the cache.
+/// Queries in the sqlx cache.
 fn cached() -> Vec<String> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.sqlx");
     let query = |path: &Path| {
@@ -58,7 +59,7 @@ fn cached() -> Vec<String> {
         .collect()
 }
 
-/// The plan for any parameters, as connections keep it.
+/// The generic plan for any parameters, as connections keep it.
 async fn plan(conn: &mut PgConnection, query: &str) -> sqlx::Result<Value> {
     let parameters = (1..).take_while(|n| query.contains(&format!("${n}"))).count();
     let given = vec!["null"; parameters].join(", ");
