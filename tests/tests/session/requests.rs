@@ -1,4 +1,4 @@
-//! What agents ask their worker for.
+//! Requests of agents to their worker.
 
 use agent_client_protocol::v1::schema::ToolKind;
 use ralph_shared::wire::{Access, EndReason, TranscriptUpdate};
@@ -56,7 +56,7 @@ async fn paths_outside_the_workspace_are_refused() {
 }
 
 #[tokio::test]
-async fn rules_of_the_configuration_decide_by_kind_and_path() {
+async fn configured_rules_decide_by_kind_and_path() {
     let mut stage = scene("@fs-write kept/a x\n@fs-write b y\n@fs-read b\n@term touch c\n@ask a thing");
     let rule = |kind, path: Option<&str>| Rule {
         kinds: vec![kind],
@@ -80,7 +80,7 @@ async fn rules_of_the_configuration_decide_by_kind_and_path() {
 }
 
 #[tokio::test]
-async fn a_session_that_may_only_read_reads() {
+async fn a_read_only_session_may_read_but_neither_write_nor_run() {
     let script =
         "@fs-read a\n@fs-write b x\n@term touch c\n@ask a thing\n@ask mcp__other__edit\n@ask mcp__ralph__ask";
     let stage = scene(script).access(Access::ReadOnly);
@@ -99,7 +99,7 @@ async fn a_session_that_may_only_read_reads() {
 }
 
 #[tokio::test]
-async fn a_session_that_may_run_commands_writes_no_file() {
+async fn a_session_with_commands_runs_them_but_writes_no_file() {
     let played = scene("@fs-write b x\n@term touch c\n@ask a thing")
         .access(Access::Commands)
         .play()
@@ -113,7 +113,7 @@ async fn a_session_that_may_run_commands_writes_no_file() {
 }
 
 #[tokio::test]
-async fn a_terminal_prints_as_much_as_it_likes() {
+async fn a_terminal_with_endless_output_returns_its_end() {
     let played = scene("@term head -c 1000000000 /dev/zero | tr '\\0' x; printf end")
         .play()
         .await;
@@ -126,7 +126,7 @@ async fn a_terminal_prints_as_much_as_it_likes() {
 }
 
 #[tokio::test]
-async fn options_of_an_unknown_kind_are_passed_over() {
+async fn permission_options_of_an_unknown_kind_are_skipped() {
     let option = |id: &str, kind: &str| format!(r#"{{"optionId":"{id}","name":"{id}","kind":"{kind}"}}"#);
     let options = [option("session", "allow_session"), option("once", "allow_once")].join(",");
     let request = format!(
@@ -167,8 +167,8 @@ async fn a_question_to_a_person_is_answered_at_once_and_recorded() {
     assert_eq!(played.end.ended, turn("end_turn"));
     let answered: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
-    let told = serde_json::json!({"action": "decline", "_meta": {"ralph": {"message": "nobody is there, decide and say so"}}});
-    assert_eq!((&answered["id"], &answered["result"]), (&"q".into(), &told));
+    let answer = serde_json::json!({"action": "decline", "_meta": {"ralph": {"message": "nobody is there, decide and say so"}}});
+    assert_eq!((&answered["id"], &answered["result"]), (&"q".into(), &answer));
     assert_eq!(played.end.questions, ["Which database?"]);
     let asked = played.entries.iter().find_map(|entry| match &entry.update {
         TranscriptUpdate::Request {
@@ -191,6 +191,6 @@ async fn terminals_end_with_the_session() {
             matches!(update, TranscriptUpdate::Request { method, .. } if method == "terminal/create")
         })
         .await;
-    running.tell(EndReason::Interrupted);
+    running.order_end(EndReason::Interrupted);
     running.finish().await;
 }

@@ -78,7 +78,7 @@ async fn plan(conn: &mut PgConnection, query: &str) -> sqlx::Result<Value> {
     row.try_get(0)
 }
 
-/// The queries that read all of a table although they ask for some of it, when it holds `rows`, and how many were looked at.
+/// Number of queries on a table, and those among them that read all of it, when it holds `rows`.
 async fn read_whole(world: &World, table: &str, rows: &str) -> (usize, Vec<String>) {
     let mut conn = world.db.acquire().await.unwrap();
     let fill = format!("{rows}; analyze {table}");
@@ -86,7 +86,7 @@ async fn read_whole(world: &World, table: &str, rows: &str) -> (usize, Vec<Strin
         .execute(&mut *conn)
         .await
         .unwrap();
-    // What an index with a condition holds is few.
+    // Skip partial indexes: they hold few rows.
     let indexes: Vec<(String, String)> = sqlx::query_as(
         "select i.indexrelid::regclass::text, a.attname::text
          from pg_index i
@@ -118,7 +118,7 @@ async fn read_whole(world: &World, table: &str, rows: &str) -> (usize, Vec<Strin
 async fn no_query_gathers_rows_from_a_whole_table() {
     let world = World::start().await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
-    // As bad as it gets: every table is known to be empty.
+    // The worst case: every table is known to be empty.
     sqlx::raw_sql("vacuum analyze").execute(&mut *conn).await.unwrap();
     let (mut planned, mut bad) = (0, Vec::new());
     for query in cached() {
@@ -136,7 +136,7 @@ async fn no_query_gathers_rows_from_a_whole_table() {
     world.stop().await;
 }
 
-/// There are as many as tasks, of all features that ever were.
+/// There are as many integrations as tasks, of all features ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_query_reads_all_integrations() {
     let world = World::start().await.unwrap();
@@ -150,7 +150,7 @@ async fn no_query_reads_all_integrations() {
     world.stop().await;
 }
 
-/// There may be a million of one feature, and another one has one.
+/// One feature may have a million queued tasks, and another one task.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_query_reads_the_whole_queue() {
     let world = World::start().await.unwrap();
@@ -164,9 +164,9 @@ async fn no_query_reads_the_whole_queue() {
     world.stop().await;
 }
 
-/// Whoever deletes a row has the server look for those that refer to it, once a row.
+/// For each deleted row the server looks up the rows that refer to it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_refers_to_what_is_deleted_is_looked_up() {
+async fn foreign_keys_to_deletable_rows_have_an_index() {
     let world = World::start().await.unwrap();
     let bare: Vec<String> = sqlx::query_scalar(
         "select c.conname::text
@@ -189,7 +189,7 @@ async fn what_refers_to_what_is_deleted_is_looked_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_grown_is_planned_anew() {
+async fn a_table_that_has_grown_is_planned_anew() {
     let world = World::start().await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
     let (mut sizes, mut of_another) = (Sizes::default(), Sizes::default());
@@ -201,7 +201,7 @@ async fn what_has_grown_is_planned_anew() {
         let plan = plan(conn, lookup).await.unwrap().to_string();
         plan.matches("Index Cond").count()
     };
-    assert_eq!(scans(&mut conn).await, 0, "nobody knows yet which way to go");
+    assert_eq!(scans(&mut conn).await, 0, "the plan of an empty table uses no index");
     let mut filling = world.db.begin().await.unwrap();
     sqlx::raw_sql(
         "insert into memory_docs (entry, created_at, repo_id, kind, words)
@@ -215,17 +215,17 @@ async fn what_has_grown_is_planned_anew() {
     assert_eq!(
         sizes.follow(&mut conn).await.unwrap(),
         0,
-        "a table would be taken for an empty one that holds much"
+        "uncommitted rows change no statistics"
     );
     filling.commit().await.unwrap();
     assert_eq!(sizes.follow(&mut conn).await.unwrap(), 2);
     assert_eq!(
         scans(&mut conn).await,
         1,
-        "entries are looked up by their numbers"
+        "entries are found by the index of their numbers"
     );
     assert_eq!(sizes.follow(&mut conn).await.unwrap(), 0);
-    // A table that nobody may look at now is left to others.
+    // A locked table is left to other coordinators.
     let mut other = world.db.begin().await.unwrap();
     sqlx::raw_sql("lock table memory_docs in share update exclusive mode")
         .execute(&mut *other)

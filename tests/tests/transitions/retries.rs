@@ -1,4 +1,4 @@
-//! What is tried again while others go on: who waits, who goes on, and that nothing is left behind.
+//! Retries while other tasks continue: which tasks wait, and which go on.
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
@@ -13,8 +13,7 @@ use super::scene::{Scene, turn};
 
 const CHAIN: &str = "- {key: b, title: B}\n- {key: t, title: T, after: [b]}";
 
-/// `t` works while `b`, which it waited for and which was skipped, is tried again. Returns the scene with `t`'s and `b`'s
-/// sessions.
+/// A scene in which `t` works while its skipped blocker `b` is retried, with the sessions of `t` and `b`.
 async fn both_work(world: &World) -> (Scene<'_>, [ralph_shared::wire::Assignment; 2]) {
     let scene = Scene::set(world, CHAIN, &FeatureOptions::default()).await;
     let [b, _] = scene.tasks[..] else { panic!() };
@@ -28,7 +27,7 @@ async fn both_work(world: &World) -> (Scene<'_>, [ralph_shared::wire::Assignment
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_works_lands_though_a_task_before_it_is_tried_again() {
+async fn a_working_task_lands_while_its_blocker_is_retried() {
     let world = World::calm().await.unwrap();
     let (scene, [works, again]) = both_work(&world).await;
     scene.done(&works).await;
@@ -45,7 +44,7 @@ async fn what_works_lands_though_a_task_before_it_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_meanwhile_waits_for_it_and_begins_again_afterwards() {
+async fn a_task_that_fails_while_its_blocker_is_retried_waits_for_it() {
     let world = World::calm().await.unwrap();
     let (scene, [works, again]) = both_work(&world).await;
     scene.fails(&works).await;
@@ -63,7 +62,7 @@ async fn what_fails_meanwhile_waits_for_it_and_begins_again_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_whole_that_waits_again_holds_its_parts() {
+async fn a_parent_that_waits_again_holds_its_children() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: b, title: B}\n- {key: p, title: P, after: [b]}\n- {key: x, title: X, parent: p}\n- {key: y, title: Y, \
                  parent: p}";
@@ -83,7 +82,7 @@ async fn a_whole_that_waits_again_holds_its_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
+async fn an_approved_task_lands_while_its_blocker_is_retried() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         max_retries: 0,
@@ -106,7 +105,7 @@ async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_cancelled_feature_can_be_approved() {
+async fn no_task_of_a_cancelled_feature_can_be_approved() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         max_retries: 0,
@@ -128,7 +127,7 @@ async fn nothing_of_a_cancelled_feature_can_be_approved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too() {
+async fn feedback_reaches_every_next_session_and_verifiers_too() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         verify: true,
@@ -172,7 +171,7 @@ async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
+async fn a_back_off_outlasts_a_wait_for_a_blocker() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         run: RunSettings {
@@ -190,7 +189,7 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
         .await
         .unwrap()
     };
-    // It fails while what it waits for is tried again.
+    // The task fails while its blocker is retried.
     let scene = Scene::set(&world, CHAIN, &options).await;
     let [b, t] = scene.tasks[..] else { panic!() };
     scene.steer(b, TaskCommand::Skip).await;
@@ -209,7 +208,7 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
         (TaskState::Pending, Some(true))
     );
     scene.forget().await;
-    // It waits within its pause.
+    // The task has to wait for its blocker during its back-off.
     let scene = Scene::set(&world, CHAIN, &options).await;
     let [b, t] = scene.tasks[..] else { panic!() };
     scene.steer(b, TaskCommand::Skip).await;
@@ -226,7 +225,7 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
         (scene.state(t).await, paused(t).await),
         (TaskState::Pending, Some(true))
     );
-    // Whom a person tries again waits for nothing.
+    // A task that a person retries has no back-off.
     scene.steer(t, TaskCommand::Fail).await;
     scene.steer(t, TaskCommand::Retry).await;
     scene.run_if_over().await;
@@ -237,7 +236,7 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
+async fn the_reason_of_a_retry_reaches_a_task_that_never_began() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, CHAIN, &FeatureOptions::default()).await;
     let [b, _] = scene.tasks[..] else { panic!() };
@@ -258,9 +257,9 @@ async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
     world.stop().await;
 }
 
-/// A session that tells what it changed knows of its own start alone.
+/// A session's report knows only the changes since its own start.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() {
+async fn corrections_of_an_earlier_review_attempt_land_with_the_verdict() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
     sqlx::raw_sql(
@@ -283,13 +282,13 @@ async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() 
     };
     reviewed("I looked around.", 0).await;
     let corrects = reviewed("I corrected something.", 1).await;
-    assert_eq!(start(&corrects), None, "nothing was corrected before it");
+    assert_eq!(start(&corrects), None, "there are no earlier corrections");
     let passes = reviewed("<review-pass/>", 0).await;
     assert_eq!(start(&passes), Pool::pushed_by(&corrects).0);
     let lands = scene.claim().await;
     assert!(Pool::is_integration(&lands), "{:?}", lands.work);
 
-    // What the gate refuses of it is begun anew, and then there is nothing to land.
+    // A review whose corrections the gate refuses starts anew; then there is nothing to land.
     let refused = IntegrationEnd::GateFailed {
         command: "make".to_owned(),
         output: "no".to_owned(),
@@ -303,9 +302,9 @@ async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() 
     world.stop().await;
 }
 
-/// Its own corrections are under way when a person ends it.
+/// A person ends the review while its own corrections are under way.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_with_it_else() {
+async fn a_reviews_requests_become_tasks_if_done_and_are_dropped_if_skipped() {
     let world = World::calm().await.unwrap();
     for command in [TaskCommand::Done, TaskCommand::Skip] {
         let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
@@ -330,7 +329,7 @@ async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_
         let (edited, _) = edit::graph(&world.db, scene.feature, other, None).await.unwrap();
         assert!(
             matches!(edited, CommandOutcome::Refused(_)),
-            "nobody approves it: {edited:?}"
+            "the graph needs no approval: {edited:?}"
         );
         assert_eq!(scene.steer(review, command).await, CommandOutcome::Done(1));
         assert_eq!(graph().await, None, "{command:?}");
@@ -347,7 +346,7 @@ async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_
             .fetch_one(&world.db)
             .await
             .unwrap();
-            assert!(dropped, "its log says what that was");
+            assert!(dropped, "the log contains the dropped request");
         }
         scene.forget().await;
     }

@@ -1,4 +1,4 @@
-//! What happened first: by the database's clock, not by ids, which workers make by theirs.
+//! Attempts are ordered by the database's clock, not by ids, which workers derive from their own clocks.
 
 use ralph_coordinator::store::view;
 use ralph_shared::ids::DispatchId;
@@ -9,9 +9,9 @@ use ralph_tests::harness::{FeatureOptions, World};
 use crate::pool::Pool;
 use crate::scene::{Scene, turn};
 
-/// A slot that asked for long under one id, or whose worker's clock is behind.
+/// A slot may repeat an old claim id, or its worker's clock may be behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn later_attempt_with_an_older_id_is_the_later_one() {
+async fn a_later_attempt_with_an_older_id_is_listed_last() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let mut options = FeatureOptions::default();
@@ -50,9 +50,10 @@ async fn later_attempt_with_an_older_id_is_the_later_one() {
     world.stop().await;
 }
 
-/// What its agent said of a failure, and which model it really had, are told to people; each session of it can be looked at.
+/// People see the agent's reason for a failure and the model that it really used, and can open each session
+/// of an attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn people_see_every_session_of_an_attempt_and_why_it_failed() {
+async fn every_session_of_an_attempt_can_be_opened_with_its_reason() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         verify: true,

@@ -1,4 +1,4 @@
-//! What follows when a worker's process dies: for a task that may have killed it, and for those that were lost with it.
+//! Consequences of a worker's death: for a task that may have killed it, and for others lost with it.
 
 use ralph_coordinator::flow::workers::rescue;
 use ralph_coordinator::store::view;
@@ -18,7 +18,7 @@ async fn one_task(world: &World, repository: Option<&Repository>) -> TaskId {
     tasks[0]
 }
 
-/// State, losses alone and reason of a task.
+/// State, number of lone losses, and reason of a task.
 async fn stands(world: &World, task: TaskId) -> (String, i16, Option<String>) {
     sqlx::query_as(
         "select t.state::text, t.lost_alone, x.reason from tasks t join task_texts x on x.task_id = t.id where t.id = $1",
@@ -36,7 +36,7 @@ async fn dies(pool: &Pool<'_>, reason: EndReason) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_third_death_of_a_worker_with_one_task_alone_calls_a_person() {
+async fn a_task_that_alone_kills_three_workers_needs_a_person() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let task = one_task(&world, None).await;
@@ -59,7 +59,7 @@ async fn the_third_death_of_a_worker_with_one_task_alone_calls_a_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_kills_busy_workers_ends_with_a_person_too() {
+async fn a_task_that_kills_six_busy_workers_needs_a_person() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let task = one_task(&world, None).await;
@@ -79,9 +79,9 @@ async fn a_task_that_kills_busy_workers_ends_with_a_person_too() {
     world.stop().await;
 }
 
-/// Its worker was away for a whole lease before it told of its death.
+/// The worker was away for a whole lease before it reported its death.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_death_counts_once() {
+async fn a_death_counts_once() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let task = one_task(&world, None).await;
@@ -102,7 +102,7 @@ async fn one_death_counts_once() {
     world.stop().await;
 }
 
-/// Every worker is gone, and every lease.
+/// Makes every worker silent and every lease over.
 async fn lose(world: &World) {
     for query in [
         "update workers set seen_at = now() - interval '1 hour'",
@@ -117,7 +117,7 @@ async fn lose(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_integration_that_its_workers_never_survive_ends_with_a_person() {
+async fn an_integration_that_kills_its_worker_needs_a_person() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -188,9 +188,9 @@ async fn worker_is_gone(world: &World) {
 
 const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
 
-/// Leases are given with each claim, so those of a worker that is gone end one after the other.
+/// Each claim gives its own lease, so the leases of a dead worker end one after the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_lost_within_a_lease_is_lost_together() {
+async fn sessions_lost_within_one_lease_are_lost_together() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     world
@@ -208,9 +208,9 @@ async fn what_is_lost_within_a_lease_is_lost_together() {
     world.stop().await;
 }
 
-/// A new life of the worker reports itself what it finds; the rest is taken back.
+/// A worker's next incarnation reports the sessions that it finds; the others are rescued.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_next_life_reports_was_lost_as_well() {
+async fn a_session_the_next_incarnation_reports_counts_as_lost_too() {
     let world = World::calm().await.unwrap();
     let before = Pool::join(&world).await;
     world
@@ -225,9 +225,9 @@ async fn what_the_next_life_reports_was_lost_as_well() {
     world.stop().await;
 }
 
-/// What kills busy workers while it lands ends as well.
+/// An integration that kills busy workers is ended as well.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
+async fn an_integration_that_kills_busy_workers_needs_a_person() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -263,7 +263,7 @@ async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_told_a_duration_that_is_not_known() {
+async fn an_unknown_duration_is_not_shown() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let task = one_task(&world, None).await;
