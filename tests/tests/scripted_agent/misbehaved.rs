@@ -8,7 +8,7 @@ use super::lives;
 use super::wire::{PROMPT, Wire};
 
 #[tokio::test]
-async fn it_dies_as_told_after_what_it_said() {
+async fn the_agent_dies_as_scripted_after_its_text() {
     for (directive, code, signal) in [
         ("@crash", Some(101), None),
         ("@exit 7", Some(7), None),
@@ -23,7 +23,7 @@ async fn it_dies_as_told_after_what_it_said() {
 }
 
 #[tokio::test]
-async fn bad_lines_keep_their_place_among_the_good_ones() {
+async fn bad_lines_keep_their_order_among_good_ones() {
     let mut wire = Wire::prompt(
         &[],
         "@say 1\n@junk Loading model...\n@say 2\n@bad-json\n@bad-utf8\n@unknown-update\n@stray-response\n@say 3",
@@ -54,7 +54,7 @@ async fn bad_lines_keep_their_place_among_the_good_ones() {
 }
 
 #[tokio::test]
-async fn sizes_are_as_told() {
+async fn long_lines_and_floods_have_the_scripted_size() {
     let mut wire = Wire::prompt(&[], "@long-line 5M\n@flood 3M\n@stop tired").await;
     assert_eq!(wire.said().await.len(), 5 << 20);
     let mut flooded = 0;
@@ -73,7 +73,7 @@ async fn a_hanging_agent_ignores_cancel_and_ends_with_its_input() {
     let mut wire = Wire::prompt(&[], "@say hanging\n@hang").await;
     assert_eq!(wire.said().await, "hanging\n");
     wire.cancel().await;
-    // An answer to something later shows that the cancel was read, and that the prompt got none.
+    // The answer to a later request shows that the agent read the cancel, and did not answer the prompt.
     wire.request(4, "session/new", json!({ "cwd": "/", "mcpServers": [] }))
         .await;
     assert_eq!(wire.message().await["id"], 4);
@@ -81,7 +81,7 @@ async fn a_hanging_agent_ignores_cancel_and_ends_with_its_input() {
 }
 
 #[tokio::test]
-async fn cancel_can_be_ignored_by_a_turn_that_goes_on() {
+async fn a_turn_can_ignore_a_cancel_and_continue() {
     let mut wire = Wire::prompt(&[], "@ignore-cancel\n@ask leave\n@say still here").await;
     let ask = wire.message().await;
     wire.cancel().await;
@@ -95,7 +95,7 @@ async fn cancel_can_be_ignored_by_a_turn_that_goes_on() {
 }
 
 #[tokio::test]
-async fn sigterm_ends_it_unless_ignored() {
+async fn sigterm_ends_the_agent_unless_ignored() {
     let mut wire = Wire::prompt(&[], "@say here\n@hang").await;
     wire.said().await;
     wire.signal(Signal::SIGTERM);
@@ -112,9 +112,9 @@ async fn sigterm_ends_it_unless_ignored() {
 }
 
 #[tokio::test]
-async fn the_end_of_its_input_can_be_ignored() {
+async fn the_end_of_the_input_can_be_ignored() {
     for (arguments, directive) in [(&[][..], "@ignore-eof\n"), (&["--ignore-eof"], "")] {
-        // It waits longer than it takes an agent to exit that minds the end.
+        // The wait is longer than an agent takes to exit that minds the end.
         let mut wire = Wire::prompt(
             arguments,
             &format!("{directive}@say here\n@wait 1200\n@say there\n@exit 3"),
@@ -128,7 +128,7 @@ async fn the_end_of_its_input_can_be_ignored() {
 }
 
 #[tokio::test]
-async fn closed_output_is_seen_while_it_lives() {
+async fn the_output_can_be_closed_while_the_agent_lives() {
     let mut wire = Wire::prompt(&[], "@say bye\n@close-stdout\n@say unheard\n@hang").await;
     assert_eq!(wire.said().await, "bye\n");
     assert_eq!(wire.line().await, None);
@@ -137,7 +137,7 @@ async fn closed_output_is_seen_while_it_lives() {
 }
 
 #[tokio::test]
-async fn closed_input_breaks_the_writer() {
+async fn a_closed_input_breaks_the_writers_pipe() {
     let mut wire = Wire::prompt(&[], "@close-stdin\n@say closed\n@hang").await;
     assert_eq!(wire.said().await, "closed\n");
     let error = wire.send(&json!({})).await.expect_err("nobody reads");
@@ -147,7 +147,7 @@ async fn closed_input_breaks_the_writer() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_gone_ends_it_in_order() {
+async fn the_agent_ends_cleanly_when_its_reader_is_gone() {
     let mut wire = Wire::prompt(&[], "@say first\n@flood 200M").await;
     assert_eq!(wire.said().await, "first\n");
     drop(wire.output.take());
@@ -156,7 +156,7 @@ async fn a_reader_that_is_gone_ends_it_in_order() {
 }
 
 #[tokio::test]
-async fn an_orphan_outlives_it_in_a_session_of_its_own() {
+async fn an_orphan_outlives_the_agent_in_its_own_session() {
     let mut wire = Wire::prompt(&[], "@orphan 60\n@kill").await;
     let said = wire.said().await;
     let pid: i32 = said.trim().strip_prefix("orphan ").unwrap().parse().unwrap();
@@ -164,12 +164,12 @@ async fn an_orphan_outlives_it_in_a_session_of_its_own() {
     assert!(lives(pid));
     assert_ne!(getsid(Some(Pid::from_raw(pid))).unwrap(), getsid(None).unwrap());
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-    // It held the agent's output, which therefore ends only now.
+    // The orphan held the agent's output, which therefore ends only now.
     assert_eq!(wire.line().await, None);
 }
 
 #[tokio::test]
-async fn handshakes_fail_as_told() {
+async fn handshakes_fail_as_configured() {
     let mut wire = Wire::start(&["--handshake", "wrong-version"]);
     assert_eq!(wire.initialize().await["result"]["protocolVersion"], 999);
 
@@ -199,7 +199,7 @@ async fn handshakes_fail_as_told() {
 }
 
 #[tokio::test]
-async fn the_old_way_to_choose_a_model_is_understood_when_told() {
+async fn the_old_method_to_choose_a_model_works_if_configured() {
     for (arguments, expected) in [
         (&["--set-model", "--no-model-option"][..], None),
         (&[], Some(-32601)),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads a request's conversation.
+/// Reads the messages of a request.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["messages"].as_array().into_iter().flatten();
     messages
@@ -31,7 +31,6 @@ pub fn messages(body: &Value) -> Vec<Message> {
         .collect()
 }
 
-/// The tools of a request.
 pub fn tools(body: &Value) -> Vec<Tool> {
     let tools = body["tools"].as_array().into_iter().flatten();
     tools
@@ -44,7 +43,7 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// An error's body.
+/// The body of an error.
 pub fn error(status: u16) -> Value {
     let kind = match status {
         429 => "rate_limit_error",
@@ -69,7 +68,7 @@ fn message(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     })
 }
 
-/// A whole answer.
+/// A complete answer.
 pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     message(saying, model, tokens)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads a request's conversation.
+/// Reads the messages of a request.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["messages"].as_array().into_iter().flatten();
     messages
@@ -31,7 +31,6 @@ pub fn messages(body: &Value) -> Vec<Message> {
         .collect()
 }
 
-/// The tools of a request.
 pub fn tools(body: &Value) -> Vec<Tool> {
     let tools = body["tools"].as_array().into_iter().flatten();
     tools
@@ -45,7 +44,7 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// An error's body.
+/// The body of an error.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "message": format!("scripted {status}"), "type": "scripted", "code": status } })
 }
@@ -70,7 +69,7 @@ fn usage((input, output): (u64, u64)) -> Value {
     json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output })
 }
 
-/// A whole answer.
+/// A complete answer.
 pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     let (message, finish) = content(saying);
     json!({

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads a request's conversation.
+/// Reads the messages of a request.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["contents"].as_array().into_iter().flatten();
     messages
@@ -23,7 +23,6 @@ pub fn messages(body: &Value) -> Vec<Message> {
         .collect()
 }
 
-/// The tools of a request.
 pub fn tools(body: &Value) -> Vec<Tool> {
     let tools = body["tools"].as_array().into_iter().flatten();
     let declared = tools.flat_map(|tool| tool["functionDeclarations"].as_array().into_iter().flatten());
@@ -39,12 +38,12 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// An error's body.
+/// The body of an error.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "code": status, "message": format!("scripted {status}"), "status": "SCRIPTED" } })
 }
 
-/// A whole answer.
+/// A complete answer.
 pub fn whole(saying: &Saying, model: &str, (input, output): (u64, u64)) -> Value {
     let part = match saying {
         Saying::Text(text) => json!({ "text": text }),
@@ -58,7 +57,7 @@ pub fn whole(saying: &Saying, model: &str, (input, output): (u64, u64)) -> Value
     })
 }
 
-/// An answer as events: one.
+/// An answer as events, of which there is one.
 pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
     vec![format!("data: {}\n\n", whole(saying, model, tokens))]
 }

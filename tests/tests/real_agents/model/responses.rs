@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Between the name of a group of tools and that of one of them: no name holds it.
+/// Separates the name of a group of tools from a tool's name; no name contains it.
 const WITHIN: char = '/';
 
-/// Reads a request's conversation.
+/// Reads the messages of a request.
 pub fn messages(body: &Value) -> Vec<Message> {
     if let Some(text) = body["input"].as_str() {
         return vec![Message {
@@ -35,15 +35,16 @@ pub fn messages(body: &Value) -> Vec<Message> {
         .collect()
 }
 
-/// The tools of a request, those in groups (`namespace`) with the group before their name. To some models they are told by a message.
+/// The tools of a request. Tools in groups (`namespace`) have the group's name before theirs. Some models get
+/// tools in a message.
 pub fn tools(body: &Value) -> Vec<Tool> {
-    // A title is asked for with the whole prompt, the tools and a form of the answer.
+    // A request for a title has the whole prompt, the tools and a format for the answer.
     if body["text"]["format"]["type"] == "json_schema" {
         return Vec::new();
     }
     let input = body["input"].as_array().into_iter().flatten();
-    let told = input.filter(|item| item["type"] == "additional_tools");
-    let lists = std::iter::once(body).chain(told).map(|holder| &holder["tools"]);
+    let in_messages = input.filter(|item| item["type"] == "additional_tools");
+    let lists = std::iter::once(body).chain(in_messages).map(|holder| &holder["tools"]);
     lists
         .flat_map(|list| list.as_array().into_iter().flatten())
         .flat_map(|tool| match tool["tools"].as_array() {
@@ -67,7 +68,7 @@ fn read(tool: &Value, group: Option<&str>) -> Option<Tool> {
     Some(Tool { name, schema })
 }
 
-/// An error's body.
+/// The body of an error.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "message": format!("scripted {status}"), "type": "scripted", "code": status.to_string() } })
 }
@@ -103,7 +104,7 @@ fn item(saying: &Saying) -> Value {
     }
 }
 
-/// A whole answer.
+/// A complete answer.
 pub fn whole(saying: &Saying, model: &str, (input, output): (u64, u64)) -> Value {
     json!({
         "id": id("resp"), "object": "response", "created_at": 1, "model": model, "status": "completed",
