@@ -1,4 +1,4 @@
-//! The worker is killed at every named point; a later life loses nothing and lands once.
+//! The worker is killed at every named point; its next process loses nothing and lands once.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -11,13 +11,13 @@ use tokio::sync::watch;
 
 use crate::remote::{BRANCH, FEATURE, Remote, git, integrate_order};
 
-/// Where the killed life finds the remote; its presence says that this process is that life.
-const LIFE: &str = "RALPH_TEST_LIFE";
+/// The folder of the remote, in the process that is killed.
+const CHILD: &str = "RALPH_TEST_CHILD";
 
-/// Not a test by itself: the life that is killed, run by the test below in a process of its own.
+/// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
-async fn life_that_is_killed() {
-    let Some(dir) = std::env::var_os(LIFE).map(PathBuf::from) else {
+async fn process_that_is_killed() {
+    let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
         return;
     };
     let remote = Remote::at(&dir);
@@ -44,12 +44,12 @@ async fn life_that_is_killed() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_and_a_task_lands_once_whenever_its_worker_is_killed() {
+async fn a_kill_at_any_point_loses_nothing_and_the_task_lands_once() {
     for point in POINTS {
         let remote = Remote::new();
         let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kills::life_that_is_killed"])
-            .env(LIFE, remote.dir.path())
+            .args(["--exact", "kills::process_that_is_killed"])
+            .env(CHILD, remote.dir.path())
             .env("RALPH_FAULT", format!("{point}:kill"))
             .env("RALPH_FAULT_ONCE", remote.data("killed"))
             .output()
@@ -67,7 +67,7 @@ async fn nothing_is_lost_and_a_task_lands_once_whenever_its_worker_is_killed() {
             let elsewhere = remote.head(&format!("{attempt_ref}-strays/branches/mine"));
             assert!(elsewhere.is_some(), "{point}: {rescued:?}");
         } else {
-            workspaces_lost_before_the_agent(&remote, &workspaces).await;
+            attempt_again(&remote, &workspaces).await;
         }
         let commit = remote.head(&attempt_ref).unwrap();
         let resume = fs::read(remote.data("decided"))
@@ -96,8 +96,8 @@ async fn nothing_is_lost_and_a_task_lands_once_whenever_its_worker_is_killed() {
     }
 }
 
-/// The agent never ran: the task is simply done by another dispatch.
-async fn workspaces_lost_before_the_agent(remote: &Remote, workspaces: &Workspaces) {
+/// The agent never ran: another dispatch does the task.
+async fn attempt_again(remote: &Remote, workspaces: &Workspaces) {
     remote.git(&["update-ref", "-d", &remote.order("t-1", "t-1").attempt_ref]);
     remote.attempt(workspaces, "t-1", "new.txt", "new\n").await;
 }

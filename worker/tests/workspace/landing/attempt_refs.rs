@@ -1,4 +1,5 @@
-//! Attempts that an earlier release put among branches move to refs of their own, whoever dies on the way, and none is lost.
+//! Attempts that an earlier release stored as branches move to their own refs; none is lost, even if a worker
+//! is killed.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -8,17 +9,17 @@ use ralph_worker::faults::MOVE_POINTS;
 
 use crate::remote::{FEATURE, Remote, finish};
 
-/// Where the killed life finds the remote; its presence says that this process is that life.
-const LIFE: &str = "RALPH_TEST_MOVING_LIFE";
+/// The folder of the remote, in the process that is killed.
+const CHILD: &str = "RALPH_TEST_MOVING_CHILD";
 
-/// The names of two attempts among branches.
+/// Names of two attempts among the branches.
 fn old_names(remote: &Remote) -> Vec<String> {
     let of = |task: &&str| elsewhere(&remote.order(task, task).attempt_ref).unwrap();
     ["t-1", "t-2"].iter().map(of).collect()
 }
 
-/// Two attempts as an earlier release left them, one with something beside it.
-async fn as_before() -> Remote {
+/// Two attempts as an earlier release stored them, one with an orphan commit.
+async fn from_an_earlier_release() -> Remote {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     for (task, file) in [("t-1", "one.txt"), ("t-2", "two.txt")] {
@@ -40,8 +41,8 @@ fn all(remote: &Remote, pattern: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn attempts_move_with_what_is_beside_them_and_nothing_else_does() {
-    let remote = as_before().await;
+async fn attempts_move_with_their_orphan_commits_and_nothing_else_does() {
+    let remote = from_an_earlier_release().await;
     let before = all(&remote, "refs/heads/ralph-attempts");
     remote.git(&[
         "update-ref",
@@ -63,7 +64,7 @@ async fn attempts_move_with_what_is_beside_them_and_nothing_else_does() {
         .await;
     assert!(refused.error.unwrap().contains("no ref of an attempt"));
 
-    // What was moved is pruned by its old name, and built on by it.
+    // A moved attempt can be pruned and continued by its old name.
     let order = ralph_shared::wire::GitOrder {
         start: Some(before[0].split(' ').next().unwrap().to_owned()),
         start_ref: Some(names[0].clone()),
@@ -81,8 +82,8 @@ async fn attempts_move_with_what_is_beside_them_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_way_stays_where_it_is_and_is_told() {
-    let remote = as_before().await;
+async fn a_taken_ref_stays_and_is_reported() {
+    let remote = from_an_earlier_release().await;
     let names = old_names(&remote);
     let taken = elsewhere(&names[1]).unwrap();
     remote.git(&["update-ref", &taken, &remote.base]);
@@ -95,8 +96,8 @@ async fn what_is_in_the_way_stays_where_it_is_and_is_told() {
     assert!(remote.head(&names[1]).is_some());
     assert_eq!(remote.head(&taken), Some(remote.base.clone()));
 
-    // A server that takes no such refs keeps its branches, and says which key there is.
-    let remote = as_before().await;
+    // A server that refuses such refs keeps its branches; the error names the setting.
+    let remote = from_an_earlier_release().await;
     remote.hook(
         "update",
         "case $1 in refs/ralph/*) echo no such refs here >&2; exit 1;; esac",
@@ -112,10 +113,10 @@ async fn what_is_in_the_way_stays_where_it_is_and_is_told() {
     );
 }
 
-/// Not a test by itself: the life that is killed, run by the test below in a process of its own.
+/// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
-async fn life_that_is_killed() {
-    let Some(dir) = std::env::var_os(LIFE).map(PathBuf::from) else {
+async fn process_that_is_killed() {
+    let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
         return;
     };
     let remote = Remote::at(&dir);
@@ -127,13 +128,13 @@ async fn life_that_is_killed() {
 }
 
 #[tokio::test]
-async fn a_killed_worker_leaves_the_rest_of_a_move_to_the_next() {
+async fn a_move_continues_after_a_kill_at_any_point() {
     for point in MOVE_POINTS {
-        let remote = as_before().await;
+        let remote = from_an_earlier_release().await;
         let before = all(&remote, "refs/heads/ralph-attempts");
         let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "landing::attempt_refs::life_that_is_killed"])
-            .env(LIFE, remote.dir.path())
+            .args(["--exact", "landing::attempt_refs::process_that_is_killed"])
+            .env(CHILD, remote.dir.path())
             .env("RALPH_FAULT", format!("{point}:kill"))
             .env("RALPH_FAULT_ONCE", remote.data("killed"))
             .output()

@@ -1,4 +1,4 @@
-//! The way of work onto branches.
+//! Landing of work on branches.
 
 pub(crate) mod attempt_refs;
 pub(crate) mod branch;
