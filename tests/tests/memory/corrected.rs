@@ -93,12 +93,12 @@ async fn a_replaced_entry_cannot_be_edited() {
             .fetch_all(&world.db)
             .await
             .unwrap();
-    let said = |body: &str, tags: &str| (body.to_owned(), tags.to_owned());
+    let entry = |body: &str, tags: &str| (body.to_owned(), tags.to_owned());
     assert_eq!(
         entries,
         [
-            said("At 50 degrees.", "kettle water"),
-            said("At 100 degrees.", "kettle steam"),
+            entry("At 50 degrees.", "kettle water"),
+            entry("At 100 degrees.", "kettle steam"),
         ]
     );
     world.stop().await;

@@ -98,8 +98,8 @@ async fn entries_of_a_deleted_task_stay_without_a_task() {
     .fetch_all(&world.db)
     .await
     .unwrap();
-    let left = ["At 100 degrees.", "It boils over."].map(|body| (body.to_owned(), true));
-    assert_eq!(tasks, left, "only entries of the other task name a task");
+    let expected = ["At 100 degrees.", "It boils over."].map(|body| (body.to_owned(), true));
+    assert_eq!(tasks, expected, "only entries of the other task name a task");
     let entries: i64 =
         sqlx::query_scalar("select (select count(*) from learnings) + (select count(*) from knowledge)")
             .fetch_one(&world.db)
@@ -230,8 +230,8 @@ async fn a_purge_deletes_the_parts_of_a_long_prompt_that_shows_the_entry() {
     let pool = Pool::join(&world).await;
     learns_a_secret(&world, &pool).await;
     let of = scene::claims(&pool).await;
-    let told = parts(&world, &of).await.unwrap();
-    assert!(told.contains("4711"));
+    let prompt = parts(&world, &of).await.unwrap();
+    assert!(prompt.contains("4711"));
     let other = {
         let mut conn = world.db.acquire().await.unwrap();
         let other = Some(DispatchId::new());
@@ -246,8 +246,8 @@ async fn a_purge_deletes_the_parts_of_a_long_prompt_that_shows_the_entry() {
     assert_eq!(library::purge(&world.db, &[entry]).await.unwrap(), (1, 1));
     assert_eq!(parts(&world, &of).await, None);
     let mut conn = world.db.acquire().await.unwrap();
-    let left = store::blob::text(&mut conn, &other).await.unwrap();
-    assert_eq!(left.as_deref(), Ok("another prompt"));
+    let other_text = store::blob::text(&mut conn, &other).await.unwrap();
+    assert_eq!(other_text.as_deref(), Ok("another prompt"));
     drop(conn);
     world.stop().await;
 }

@@ -108,7 +108,7 @@ async fn a_merged_learning_is_revoked_with_any_of_its_sources() {
         "{}",
         world.tell().await
     );
-    let stands = |texts: &[(&str, bool)]| -> Vec<(String, bool)> {
+    let rows = |texts: &[(&str, bool)]| -> Vec<(String, bool)> {
         texts
             .iter()
             .map(|(text, live)| ((*text).to_owned(), *live))
@@ -116,7 +116,7 @@ async fn a_merged_learning_is_revoked_with_any_of_its_sources() {
     };
     assert_eq!(
         learnings(&world).await,
-        stands(&[
+        rows(&[
             ("The kettle boils over when it is full.", false),
             ("Never fill the kettle to the brim.", false),
             ("A full kettle boils over onto the stove.", false),
@@ -160,7 +160,7 @@ async fn a_merged_learning_is_revoked_with_any_of_its_sources() {
     assert_eq!(revoke(&world, wrong).await, Some(2));
     assert_eq!(
         learnings(&world).await,
-        stands(&[
+        rows(&[
             ("The kettle boils over when it is full.", true),
             ("Never fill the kettle to the brim.", true),
             ("A full kettle boils over onto the stove.", true),

@@ -288,7 +288,7 @@ async fn a_claim_works_while_the_model_does_not_answer() {
 - key: use
   title: 'Zones of the nameserver: reserializing'
   description: |
-    @unless-prompt-has Their serialization is slow : @fail nobody told
+    @unless-prompt-has Their serialization is slow : @fail the prompt lacks it
     @done
 ";
     let options = FeatureOptions {
@@ -325,12 +325,12 @@ async fn a_coordinator_makes_vectors_and_logs_no_key() {
     std::fs::write(world.dir().join(".ralph.toml"), file).unwrap();
     let coordinator = world.coordinator_process("c1", None).unwrap();
     let log = || std::fs::read_to_string(world.dir().join("c1.log")).unwrap_or_default();
-    let told = async {
+    let is_logged = async {
         while !log().contains("the memory goes on without it") {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), told)
+    tokio::time::timeout(Duration::from_secs(60), is_logged)
         .await
         .unwrap_or_else(|_| panic!("{}", log()));
     model.set(mode::GOOD);

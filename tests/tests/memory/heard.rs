@@ -159,7 +159,7 @@ async fn a_failure_report_is_stored_although_its_graph_is_refused() {
             .await
             .unwrap();
     assert_eq!(
-        kept,
+        reports,
         [("The spokes are glued.".to_owned(), Some("Cut them.".to_owned()))]
     );
     world.stop().await;

@@ -60,10 +60,10 @@ async fn wrong_keys(world: &World) -> usize {
         .fetch_all(&mut *conn)
         .await
         .unwrap();
-    let mut said: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    let mut expected: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for one in store::memory::index::indexed(&mut conn, &ids).await.unwrap() {
         for key in one.keys {
-            said.entry(key).or_default().push(one.posting.0);
+            expected.entry(key).or_default().push(one.posting.0);
         }
     }
     // The last row is the newest block's count.
@@ -80,10 +80,10 @@ async fn wrong_keys(world: &World) -> usize {
         of_key.0.extend(entries);
         of_key.1 = stands;
     }
-    let keys: BTreeSet<i64> = said.keys().chain(indexed.keys()).copied().collect();
+    let keys: BTreeSet<i64> = expected.keys().chain(indexed.keys()).copied().collect();
     let mut wrong = 0;
     for key in keys {
-        let mut postings = said.remove(&key).unwrap_or_default();
+        let mut postings = expected.remove(&key).unwrap_or_default();
         postings.sort_unstable();
         let stands = i64::try_from(postings.len()).unwrap();
         wrong += usize::from(indexed.remove(&key) != Some((postings, stands)));
@@ -179,11 +179,11 @@ async fn removed_entries_are_neither_found_nor_counted() {
     assert_eq!(wrong_keys(&world).await, 0);
 
     // An entry removed before its merge was never counted; the others of its batch are.
-    for (before, left) in [(UNMERGED, 195), (UNMERGED_TOGETHER, 190)] {
+    for (before, unmerged) in [(UNMERGED, 195), (UNMERGED_TOGETHER, 190)] {
         run(&world, before).await;
         let all = entries(&world).await;
         store::memory::index::remove(&mut conn, &all[..5]).await.unwrap();
-        assert_eq!(waiting(&world).await, (left, 0));
+        assert_eq!(waiting(&world).await, (unmerged, 0));
         merge(&world, 1_000).await;
         assert_eq!(wrong_keys(&world).await, 0);
     }
@@ -198,11 +198,11 @@ async fn removed_entries_are_neither_found_nor_counted() {
         .await
         .unwrap();
     merge(&world, 1_000).await;
-    let left: i64 = sqlx::query_scalar("select count(*) from memory_postings")
+    let keys: i64 = sqlx::query_scalar("select count(*) from memory_postings")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!((left, waiting(&world).await), (0, (0, 0)));
+    assert_eq!((keys, waiting(&world).await), (0, (0, 0)));
     drop(conn);
     world.stop().await;
 }

@@ -20,6 +20,7 @@ mod poisoned;
 #[allow(dead_code)]
 #[path = "../transitions/pool.rs"]
 mod pool;
+mod prompts;
 mod revoking {
     mod copies;
     pub mod revoked;
@@ -27,7 +28,6 @@ mod revoking {
 mod repo_scan;
 mod scene;
 mod sources;
-mod told;
 mod trust;
 mod unrelated;
 mod unverified;

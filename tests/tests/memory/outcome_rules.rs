@@ -56,14 +56,14 @@ async fn a_token_limit_is_a_failure_only_of_an_attempt_without_changes() {
     let reports = "select dispatch_id, why_failed from failure_reports";
     ends(&pool, &scene::claims(&pool).await, "max_tokens", 2).await;
     scene::upkeep(&world).await;
-    let told: Vec<(uuid::Uuid, String)> = sqlx::query_as(reports).fetch_all(&world.db).await.unwrap();
-    assert_eq!(told, [], "the next attempt continues the work");
+    let stored: Vec<(uuid::Uuid, String)> = sqlx::query_as(reports).fetch_all(&world.db).await.unwrap();
+    assert_eq!(stored, [], "the next attempt continues the work");
     let nothing = scene::claims(&pool).await;
     ends(&pool, &nothing, "max_tokens", 0).await;
-    let told: Vec<(uuid::Uuid, String)> = sqlx::query_as(reports).fetch_all(&world.db).await.unwrap();
+    let stored: Vec<(uuid::Uuid, String)> = sqlx::query_as(reports).fetch_all(&world.db).await.unwrap();
     let why = "the agent ran into its token limit".to_owned();
     assert_eq!(
-        told,
+        stored,
         [(nothing.dispatch.0, why)],
         "the stop reason wins over the text"
     );
@@ -110,14 +110,14 @@ async fn a_refusal_by_a_verifier_or_gate_is_stored_as_a_failure() {
         "<verify-fail>the spout is missing\nsee kettle.rs</verify-fail>",
     )
     .await;
-    let told: Vec<(String, Option<String>)> =
+    let stored: Vec<(String, Option<String>)> =
         sqlx::query_as("select why_failed, error_output from failure_reports where dispatch_id = $1")
             .bind(verify.dispatch.0)
             .fetch_all(&world.db)
             .await
             .unwrap();
     assert_eq!(
-        told,
+        stored,
         [(
             "the spout is missing".to_owned(),
             Some("see kettle.rs".to_owned())

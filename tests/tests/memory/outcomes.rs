@@ -113,7 +113,7 @@ async fn later_runs_find_the_journal_of_an_ended_run() {
 - key: two
   title: Make the garbage collector of the index quicker
   description: |
-    @unless-prompt-has must pause writers for compaction : @fail nobody told
+    @unless-prompt-has must pause writers for compaction : @fail the prompt lacks it
     @done
 ";
     let (_, run, _) = world.submit("second", None, second, &options(0)).await.unwrap();

@@ -95,14 +95,14 @@ async fn work_lands_although_its_memory_cannot_be_stored() {
     refuse(&world, "poison").await;
     let of = scene::does(&pool, &knows("poison")).await;
     assert!(is_done(&world, of.task).await);
-    let kept: Vec<(Uuid, String)> = sqlx::query_as("select dispatch_id, error from bad_reports")
+    let bad_reports: Vec<(Uuid, String)> = sqlx::query_as("select dispatch_id, error from bad_reports")
         .fetch_all(&world.db)
         .await
         .unwrap();
-    assert_eq!(kept.len(), 1);
+    assert_eq!(bad_reports.len(), 1);
     assert!(
-        kept[0].0 == of.dispatch.0 && kept[0].1.contains("it is refused"),
-        "{kept:?}"
+        bad_reports[0].0 == of.dispatch.0 && bad_reports[0].1.contains("it is refused"),
+        "{bad_reports:?}"
     );
     world.stop().await;
 }
@@ -189,7 +189,7 @@ async fn a_text_of_ten_megabytes_is_cut_and_stored() {
     );
     let of = scene::does(&pool, &learned).await;
     assert!(is_done(&world, of.task).await);
-    let kept: Vec<i32> = sqlx::query_scalar(
+    let lengths: Vec<i32> = sqlx::query_scalar(
         "select length(body) from learnings union all select length(body) from knowledge
          union all select length(body) from session_memory union all select length(journal) from dispatches
          where journal is not null",
@@ -198,8 +198,8 @@ async fn a_text_of_ten_megabytes_is_cut_and_stored() {
     .await
     .unwrap();
     assert!(
-        kept.len() == 4 && kept.iter().all(|chars| (1_000..21_000).contains(chars)),
-        "{kept:?}"
+        lengths.len() == 4 && lengths.iter().all(|chars| (1_000..21_000).contains(chars)),
+        "{lengths:?}"
     );
     let prompt = scene::prompt(&scene::claims(&pool).await);
     assert!(prompt.contains("Kettles boil over.") && prompt.chars().count() < 60_000);

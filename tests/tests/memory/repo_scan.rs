@@ -55,7 +55,7 @@ async fn first_feature(world: &mut World, path: &str, text: &str) -> (Repository
 - key: say
   title: Say how hot the kettle boils
   description: |
-    @unless-prompt-has At 100 degrees : @fail nobody told
+    @unless-prompt-has At 100 degrees : @fail the prompt lacks it
     @done
 ";
     complete(world, "first", &repository, first).await;
@@ -95,7 +95,7 @@ async fn repository_knowledge_is_shown_from_the_first_session_and_follows_edits(
 - key: say
   title: Say how hot the kettle boils
   description: |
-    @unless-prompt-has At 90 degrees on a mountain : @fail nobody told
+    @unless-prompt-has At 90 degrees on a mountain : @fail the prompt lacks it
     @if-prompt-has At 100 degrees : @fail that is out of date
     @done
 ";
@@ -170,7 +170,7 @@ async fn entries_about_deleted_files_are_hidden_until_the_files_return() {
   title: Fill the kettle once
   after: [learn]
   description: |
-    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @unless-prompt-has A full kettle boils over : @fail the prompt lacks it
     @done
 - key: delete
   title: Throw it away
@@ -194,7 +194,7 @@ async fn entries_about_deleted_files_are_hidden_until_the_files_return() {
   title: Fill the kettle thrice
   after: [again]
   description: |
-    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @unless-prompt-has A full kettle boils over : @fail the prompt lacks it
     @done
 - key: rename
   title: Put it elsewhere
@@ -206,7 +206,7 @@ async fn entries_about_deleted_files_are_hidden_until_the_files_return() {
   title: Fill the kettle for the last time
   after: [rename]
   description: |
-    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @unless-prompt-has A full kettle boils over : @fail the prompt lacks it
     @done
 "#;
     complete(&world, "kettle", &repository, graph).await;

@@ -123,8 +123,8 @@ async fn an_entry_that_misleads_loses_weight_until_it_is_hidden() {
             break;
         }
         let id = id_of(&prompt, "They never wrap around.");
-        let said = format!("<used misled='{id}'/>\n<task-failed>{}</task-failed>", of.task);
-        scene::says(&pool, &of, &said).await;
+        let text = format!("<used misled='{id}'/>\n<task-failed>{}</task-failed>", of.task);
+        scene::says(&pool, &of, &text).await;
         scene::upkeep(&world).await;
         failed += 1;
     }
@@ -165,12 +165,12 @@ async fn an_entry_gains_weight_by_helping_not_by_being_shown() {
 
 /// Whether a task's next prompt would show an entry, and the reasons for those left out.
 async fn would_show(world: &World, task: TaskId) -> (bool, Vec<Option<String>>) {
-    let told = preview::preview(&world.db, &world.settings, task)
+    let next_prompt = preview::preview(&world.db, &world.settings, task)
         .await
         .unwrap()
         .unwrap();
-    let shown = told.uses.iter().any(|one| one.left_out.is_none());
-    (shown, told.uses.into_iter().map(|one| one.left_out).collect())
+    let shown = next_prompt.uses.iter().any(|one| one.left_out.is_none());
+    (shown, next_prompt.uses.into_iter().map(|one| one.left_out).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,11 +201,11 @@ async fn a_memory_that_hurts_is_switched_off_until_a_person_resumes_it() {
     assert_eq!(off.len(), 1, "{off:?}");
     assert!(off[0].reason.contains("land less often"), "{off:?}");
     let inbox = view::inbox(&mut conn, 1_000).await.unwrap();
-    let told = inbox
+    let in_inbox = inbox
         .items
         .iter()
         .any(|item| item.kind == view::InboxKind::Memory);
-    assert!(told, "{:?}", inbox.items);
+    assert!(in_inbox, "{:?}", inbox.items);
     scene::submit(
         &world,
         "more",

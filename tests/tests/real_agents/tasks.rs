@@ -183,6 +183,6 @@ with_both! {
     two_tasks_at_once: two_sessions_work_at_once();
     a_429_costs_no_attempt: a_providers_error_costs_no_attempt(429);
     a_500_costs_no_attempt: a_providers_error_costs_no_attempt(500);
-    a_killed_agent_goes_on_in_its_session: a_killed_agent_resumes_its_session();
+    a_killed_agent_resumes: a_killed_agent_resumes_its_session();
     an_interrupted_task_continues: an_interrupted_session_ends_and_its_task_continues();
 }

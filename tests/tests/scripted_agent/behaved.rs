@@ -332,7 +332,7 @@ async fn a_wait_ends_with_the_file() {
         &format!("@say waiting\n@wait-for {}\n@wait 1\n@say over", file.display()),
     )
     .await;
-    assert_eq!(wire.said().await, "waiting\n");
+    assert_eq!(wire.text().await, "waiting\n");
     fs::write(file, "").unwrap();
-    assert_eq!(wire.said().await, "over\n");
+    assert_eq!(wire.text().await, "over\n");
 }

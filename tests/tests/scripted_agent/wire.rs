@@ -113,7 +113,7 @@ impl Wire {
     }
 
     /// The text of the next line, which must be a message chunk.
-    pub async fn said(&mut self) -> String {
+    pub async fn text(&mut self) -> String {
         let message = self.message().await;
         let text = message["params"]["update"]["content"]["text"].as_str();
         text.unwrap_or_else(|| panic!("{message}")).to_owned()

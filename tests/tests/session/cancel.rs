@@ -165,8 +165,8 @@ fn flooding(first: &str) -> Scene {
 
 fn is_cut(played: &Played) {
     assert!(played.end.text_truncated);
-    let said = played.end.text.len();
-    assert!(said <= 256 * 1024, "{said} bytes");
+    let bytes = played.end.text.len();
+    assert!(bytes <= 256 * 1024, "{bytes} bytes");
 }
 
 #[tokio::test]

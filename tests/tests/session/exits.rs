@@ -135,7 +135,7 @@ async fn a_dropped_session_kills_its_processes() {
     let mut running = scene("@orphan 600\n@run echo $PPID > agent\n@say up\n@hang").start();
     running.until_said("up").await;
     let agent = std::fs::read_to_string(running.work().join("agent")).unwrap();
-    let pids = [agent.trim().to_owned(), orphan(&running.said()).to_owned()];
+    let pids = [agent.trim().to_owned(), orphan(&running.text()).to_owned()];
     assert!(pids.iter().all(|pid| lives(pid)), "{pids:?}");
     // Only the session itself kills them.
     let (dispatch, folder) = running.abort().await;

@@ -81,8 +81,8 @@ async fn every_request_for_a_login_is_recognized() {
     );
     let words = shell("echo 'Error: not logged in. Please run /login' >&2; exit 1");
     assert_eq!(door(words).await.0, Unavailable::Authentication);
-    let said = scene("@say Invalid API key, please run /login");
-    assert_eq!(door(said).await.0, Unavailable::Authentication);
+    let scripted = scene("@say Invalid API key, please run /login");
+    assert_eq!(door(scripted).await.0, Unavailable::Authentication);
 }
 
 #[tokio::test]

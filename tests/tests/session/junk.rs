@@ -51,13 +51,13 @@ async fn a_message_of_too_many_values_is_skipped() {
     let update =
         |update: &str| format!(r#"{{"method":"session/update","params":{{"sessionId":"s","update":{update}"#);
     let call = update(r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"x","rawInput":[0"#);
-    let said = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"on"}}"#;
+    let chunk = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"on"}}"#;
     let script = [
         reply(0, r#"{"protocolVersion":1}"#),
         reply(1, r#"{"sessionId":"s"}"#),
         "read -r l".to_owned(),
         format!("printf '{call}'; yes ,0 | head -n 3000000 | tr -d '\\n'; printf ']}}}}}}\\n'"),
-        format!("printf '{}}}}}\\n'", update(said)),
+        format!("printf '{}}}}}\\n'", update(chunk)),
         r#"printf '{"id":2,"result":{"stopReason":"end_turn"}}\n'"#.to_owned(),
         "exec cat >/dev/null".to_owned(),
     ]

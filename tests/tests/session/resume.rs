@@ -204,8 +204,8 @@ async fn no_child_of_the_first_process_outlives_it() {
     let script = "@orphan 600\n@kill\n@say second\n@wait-for looked\n@done";
     let mut running = keeping(script).start();
     running.until_said("second").await;
-    let said = running.said();
-    assert!(!lives(orphan(&said)), "{said}");
+    let text = running.text();
+    assert!(!lives(orphan(&text)), "{text}");
     std::fs::write(running.work().join("looked"), "").unwrap();
     let played = running.finish().await;
     assert_eq!(played.end.ended, turn("end_turn"), "{}", played.transcript());

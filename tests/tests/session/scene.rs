@@ -198,7 +198,7 @@ impl Running {
     }
 
     /// The agent's text so far, up to the last wait.
-    pub fn said(&self) -> String {
+    pub fn text(&self) -> String {
         let texts = self.entries.iter().filter_map(|entry| match &entry.update {
             TranscriptUpdate::Text { text } => Some(text.as_str()),
             _ => None,

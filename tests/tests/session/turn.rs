@@ -114,9 +114,9 @@ async fn the_model_is_set_in_every_supported_way_and_recorded() {
         // Such an agent learns the model only from its environment.
         (&["--no-model-option"], "model sonnet, environment -", None),
     ];
-    for (arguments, said, recorded) in rows {
+    for (arguments, expected, recorded) in rows {
         let played = scene("@model").arguments(arguments).model("Opus").play().await;
-        assert_eq!(played.end.text.trim_end(), said, "{arguments:?}");
+        assert_eq!(played.end.text.trim_end(), expected, "{arguments:?}");
         assert_eq!(played.end.agent.model.as_deref(), recorded, "{arguments:?}");
         let mut stage = scene("@model").arguments(arguments).model("Opus");
         let variable = ("RALPH_MODEL".to_owned(), "Opus".to_owned());

@@ -231,12 +231,12 @@ async fn each_kind_of_refusal_has_its_pause_unless_the_provider_names_one() {
         backoffs_end(&world).await;
         let one = pool.claim_once(&[&["default"]]).await.remove(0);
         pool.report(vec![refused(&pool, &one, door, asked)]).await;
-        let (told, waits): (String, f64) =
+        let (stored, waits): (String, f64) =
             sqlx::query_as("select door, extract(epoch from until - closed_at)::float8 from account_doors")
                 .fetch_one(&world.db)
                 .await
                 .unwrap();
-        assert_eq!(told, door.as_str());
+        assert_eq!(stored, door.as_str());
         // The transaction reads the clock twice, so allow for its duration.
         let (least, most) = (f64::from(least), f64::from(most) + 2.0);
         assert!((least..most).contains(&waits), "{door:?} {asked:?} {waits}");
@@ -375,8 +375,8 @@ async fn an_agent_that_stays_silent_costs_no_task_an_attempt() {
         pool.report(vec![empty(&pool, &tries[0])]).await;
         assert_eq!(failures(&world).await, Some(n));
     }
-    let told = "select count(*) from notices where event = 'pool_paused'";
-    assert_eq!(count(&world, told).await, 1);
+    let pauses = "select count(*) from notices where event = 'pool_paused'";
+    assert_eq!(count(&world, pauses).await, 1);
     let reason: String = sqlx::query_scalar("select reason from account_doors")
         .fetch_one(&world.db)
         .await
@@ -445,8 +445,8 @@ async fn an_agent_that_cannot_start_costs_no_attempt_and_is_notified_once() {
     }
     let waiting = "select count(*) from tasks where state in ('pending', 'in_progress') and failures = 0";
     assert_eq!(count(&world, waiting).await, 2);
-    let told = "select count(*) from notices where event = 'pool_paused'";
-    assert_eq!(count(&world, told).await, 1);
+    let pauses = "select count(*) from notices where event = 'pool_paused'";
+    assert_eq!(count(&world, pauses).await, 1);
     assert_eq!(count(&world, "select count(*) from notices").await, 1);
     world.stop().await;
 }

@@ -241,10 +241,10 @@ async fn a_limit_below_the_spent_cost_ends_running_sessions() {
     let (granted, end) = scene.pool.tells(&[used(&of, cost(0.5), true)]).await;
     assert_eq!(end[0].reason, EndReason::RunLimit);
     assert_eq!(granted[0].share, share(&of), "the limit leaves nothing to grant");
-    let told = Ended::Told {
+    let interrupted = Ended::Told {
         reason: EndReason::RunLimit,
     };
-    reports(&scene, &of, told, cost(0.5)).await;
+    reports(&scene, &of, interrupted, cost(0.5)).await;
     scene.ends(RunOutcome::LimitReached).await;
     world.stop().await;
 }
@@ -336,14 +336,14 @@ async fn usage_of_a_subscription_is_not_reported_as_a_cost_of_zero() {
     };
     let scene = Scene::set(&world, &graph(1), &limits(Some(1.0), None)).await;
     let of = scene.claim().await;
-    let told = || async {
+    let cost_basis = || async {
         let run = run(&scene).await;
         (run.is_subscription(), run.reports_cost(), run.used_usd())
     };
     scene.pool.tells(&[used(&of, subscription, false)]).await;
-    assert_eq!(told().await, (true, false, 0.0), "live");
+    assert_eq!(cost_basis().await, (true, false, 0.0), "live");
     reports(&scene, &of, turn(), subscription).await;
-    assert_eq!(told().await, (true, false, 0.0), "ended");
+    assert_eq!(cost_basis().await, (true, false, 0.0), "ended");
     scene.forget().await;
     world.stop().await;
 }

@@ -90,7 +90,7 @@ async fn a_prompt_says_when_an_attempt_failed_the_same_way_as_before() {
         ..FeatureOptions::default()
     };
     let scene = Scene::set(&world, "- {key: a, title: A}", &options).await;
-    let mut told = Vec::new();
+    let mut prompts = Vec::new();
     for message in [
         "no space at /tmp/a1/x after 3 s",
         "no such folder: /tmp/b",
@@ -98,7 +98,7 @@ async fn a_prompt_says_when_an_attempt_failed_the_same_way_as_before() {
         "no space at /var/b3/z after 9 s",
     ] {
         let session = scene.claim().await;
-        told.push(Scene::prompt(&session).to_owned());
+        prompts.push(Scene::prompt(&session).to_owned());
         scene
             .pool
             .report(vec![broken(&scene.pool, &session, message, 1)])
@@ -107,8 +107,8 @@ async fn a_prompt_says_when_an_attempt_failed_the_same_way_as_before() {
     }
     let same = |of: &str, attempt: i32| of.contains(&format!("**The same failure as attempt {attempt}**"));
     let stuck = "The last two attempts failed in the same way.";
-    assert!(!told[2].contains("The same failure"), "{}", told[2]);
-    assert!(same(&told[3], 1) && !told[3].contains(stuck), "{}", told[3]);
+    assert!(!prompts[2].contains("The same failure"), "{}", prompts[2]);
+    assert!(same(&prompts[3], 1) && !prompts[3].contains(stuck), "{}", prompts[3]);
     let last = scene.claim().await;
     let last = Scene::prompt(&last);
     assert!(same(last, 3) && last.contains(stuck), "{last}");
@@ -155,11 +155,11 @@ async fn a_worker_on_which_everything_fails_is_drained_once_another_exists() {
         why.starts_with("3 tasks in a row failed there") && why.contains("no space"),
         "{why}"
     );
-    let told: String = sqlx::query_scalar("select reason from notices where event = 'worker_drained'")
+    let notice: String = sqlx::query_scalar("select reason from notices where event = 'worker_drained'")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(told, format!("worker w: {why}"));
+    assert_eq!(notice, format!("worker w: {why}"));
     // The worker's next incarnation starts without a drain.
     let next = Pool::join(&world).await;
     assert!(!next.is_to_drain().await);

@@ -179,10 +179,10 @@ async fn a_daily_limit_below_the_spent_cost_ends_sessions_and_is_named() {
             "the limit of the day is used up: 0.50 USD of 0.25; `ralph budget set day --max-cost USD` changes it"
         )
     );
-    let told = Ended::Told {
+    let interrupted = Ended::Told {
         reason: EndReason::RunLimit,
     };
-    reports(&scene, &of, told, cost(0.5)).await;
+    reports(&scene, &of, interrupted, cost(0.5)).await;
     scene.no_pauses().await;
     scene.nothing_is_ready().await;
     // The run waits, and continues once the limit is raised.
@@ -206,10 +206,10 @@ async fn a_task_at_its_limit_waits_alone_and_the_feature_names_it() {
     looks(&world).await;
     let (_, end) = scene.pool.tells(&[used(&of, 0.75)]).await;
     assert_eq!(end[0].reason, EndReason::RunLimit);
-    let told = Ended::Told {
+    let interrupted = Ended::Told {
         reason: EndReason::RunLimit,
     };
-    reports(&scene, &of, told, cost(0.75)).await;
+    reports(&scene, &of, interrupted, cost(0.75)).await;
     scene.no_pauses().await;
     let other = scene.claim().await;
     assert_ne!(other.task, of.task);
@@ -292,7 +292,7 @@ async fn people_are_notified_of_each_part_of_a_limit_once() {
     let scene = Scene::set(&world, &graph(2), &options).await;
     set(&world, Level::Day, "", 20.0).await;
     let of = scene.claim().await;
-    for (usd, told) in [
+    for (usd, count) in [
         (4.9, 0),
         (5.0, 1),
         (5.5, 1),
@@ -306,7 +306,7 @@ async fn people_are_notified_of_each_part_of_a_limit_once() {
         looks(&world).await;
         assert_eq!(
             notices(&world).await.len(),
-            told,
+            count,
             "{usd}: {:?}",
             notices(&world).await
         );
@@ -315,7 +315,7 @@ async fn people_are_notified_of_each_part_of_a_limit_once() {
     assert_eq!(all[0], "50 % of the limit of the run is used: 5.00 USD of 10.00");
     assert!(
         all.iter()
-            .any(|told| told.starts_with("50 % of the limit of the day")),
+            .any(|notice| notice.starts_with("50 % of the limit of the day")),
         "{all:?}"
     );
     // A changed limit notifies again.

@@ -56,7 +56,7 @@ impl<'a> Pool<'a> {
     }
 
     pub async fn say_hello(&self, rules: Vec<AgentRule>) {
-        let said = Hello {
+        let message = Hello {
             reads: READS.to_vec(),
             worker: "w".into(),
             incarnation: self.incarnation,
@@ -71,7 +71,7 @@ impl<'a> Pool<'a> {
             host: "h".into(),
             pid: 1,
         };
-        let answer = hello::hello(&self.world.db, &self.world.settings, &said)
+        let answer = hello::hello(&self.world.db, &self.world.settings, &message)
             .await
             .unwrap();
         assert!(matches!(answer, HelloAnswer::Welcome { .. }), "{answer:?}");
@@ -86,7 +86,7 @@ impl<'a> Pool<'a> {
     }
 
     /// The reason for which a heartbeat's answer ends this session.
-    pub async fn told(&self, running: &Assignment) -> Option<EndReason> {
+    pub async fn end_ordered(&self, running: &Assignment) -> Option<EndReason> {
         match self.beaten(&[running], &[]).await {
             HeartbeatAnswer::Renewed { end, .. } => end.first().map(|end| end.reason),
             answer => panic!("{answer:?}"),

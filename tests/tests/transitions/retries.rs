@@ -149,9 +149,9 @@ async fn feedback_reaches_every_next_session_and_verifiers_too() {
     interrupt("the third word").await;
     scene.is_interrupted(&works).await;
     let works = scene.claim().await;
-    let told = Scene::prompt(&works);
+    let prompt = Scene::prompt(&works);
     for word in ["first", "second", "third"] {
-        assert!(told.contains(&format!("the {word} word")), "{told}");
+        assert!(prompt.contains(&format!("the {word} word")), "{prompt}");
     }
     scene.done(&works).await;
     let verifies = scene.claim().await;
@@ -160,13 +160,13 @@ async fn feedback_reaches_every_next_session_and_verifiers_too() {
     scene.is_interrupted(&verifies).await;
     let verifies = scene.claim().await;
     assert_eq!(verifies.kind.as_str(), "verify");
-    let told = Scene::prompt(&verifies);
-    assert!(told.contains("mind the empty list"), "{told}");
+    let prompt = Scene::prompt(&verifies);
+    assert!(prompt.contains("mind the empty list"), "{prompt}");
     scene.fails(&verifies).await;
     scene.no_pauses().await;
     let works = scene.claim().await;
-    let told = Scene::prompt(&works);
-    assert!(told.contains("mind the empty list"), "{told}");
+    let prompt = Scene::prompt(&works);
+    assert!(prompt.contains("mind the empty list"), "{prompt}");
     world.stop().await;
 }
 

@@ -88,8 +88,8 @@ async fn sessions_of_an_unavailable_agent_wait_and_others_go_on() {
         .unwrap();
     let first = pool.claim_once(&[&["default"]]).await;
     assert_eq!(agents(&first), expected(&[("A", "default")]));
-    let said = format!("<task-done>{}</task-done>", first[0].task);
-    pool.report(vec![pool.session(&first[0], turn(), &said, 1)]).await;
+    let text = format!("<task-done>{}</task-done>", first[0].task);
+    pool.report(vec![pool.session(&first[0], turn(), &text, 1)]).await;
     // Its verification would go first, and the strong model's task next.
     pool.open = vec!["default".to_owned()];
     let second = pool.claim_once(&[&["default"]; 3]).await;

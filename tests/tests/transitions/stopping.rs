@@ -159,14 +159,14 @@ async fn a_parents_retry_retries_its_failed_children_with_the_reason() {
     ready.sort();
     assert_eq!(ready, [a, b, d]);
     for task in [a, b] {
-        let told: Option<String> = sqlx::query_scalar(
+        let feedback: Option<String> = sqlx::query_scalar(
             "select feedback from dispatches where task_id = $1 order by claimed_at limit 1",
         )
         .bind(task.0)
         .fetch_one(&world.db)
         .await
         .unwrap();
-        assert_eq!(told.as_deref(), Some("the data is back"));
+        assert_eq!(feedback.as_deref(), Some("the data is back"));
         let logged: i64 = sqlx::query_scalar(
             "select count(*) from task_logs where task_id = $1 and what = 'retry' and why = 'the data is back'",
         )

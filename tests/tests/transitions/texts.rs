@@ -47,7 +47,7 @@ async fn a_plan_written_by_a_person_skips_the_specification_step() {
         assert_eq!(scene.state(spec).await, TaskState::Skipped, "begun: {begun}");
         assert_eq!(scene.state(plan).await, TaskState::Done);
         if let Some(session) = session {
-            assert_eq!(scene.pool.told(&session).await, Some(EndReason::Fenced));
+            assert_eq!(scene.pool.end_ordered(&session).await, Some(EndReason::Fenced));
         }
         assert_eq!(scene.claim().await.task, build);
         scene.nothing_is_ready().await;

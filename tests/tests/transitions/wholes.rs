@@ -67,10 +67,10 @@ async fn commands_on_a_split_task_name_its_children() {
     refers(interrupted, "interrupt", &[works]);
     refers(scene.steer(a, TaskCommand::Release).await, "release", &[works]);
     refers(scene.steer(a, TaskCommand::Skip).await, "skip", &ids);
-    let told = control::feedback(&world.db, a, "test", "Mind the gap.")
+    let outcome = control::feedback(&world.db, a, "test", "Mind the gap.")
         .await
         .unwrap();
-    refers(told, "feedback", &ids);
+    refers(outcome, "feedback", &ids);
 
     let waits = async || {
         dependencies::change(&world.db, a, &BTreeSet::from([b]), Change::Add, "test".into())

@@ -94,8 +94,8 @@ async fn the_least_recently_used_caches_are_removed_first() {
             .flatten()
             .next()
             .unwrap();
-        let kept = fs::read_dir(repository.path().join("base")).unwrap().flatten();
-        let mut names: Vec<_> = kept.map(|entry| entry.path()).collect();
+        let entries = fs::read_dir(repository.path().join("base")).unwrap().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.path()).collect();
         names.sort();
         names
     };

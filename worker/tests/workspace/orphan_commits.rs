@@ -90,8 +90,8 @@ async fn branches_detached_commits_and_stashes_are_pushed() {
         .prune(&address, &remote.base, std::slice::from_ref(&attempt_ref))
         .await;
     assert_eq!((pruned.gone, pruned.error), (vec![attempt_ref], None));
-    let left = remote.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"]);
-    assert_eq!(left, "");
+    let refs = remote.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"]);
+    assert_eq!(refs, "");
 }
 
 #[tokio::test]
@@ -245,8 +245,8 @@ async fn too_many_or_refused_orphan_commits_do_not_stop_the_attempt() {
     let refused: Vec<_> = snapshot.strays.iter().filter(refused).collect();
     assert_eq!(refused.len(), 10);
     assert!(!refused.iter().any(|stray| stray.waits), "{refused:?}");
-    let left = |stray: &&OrphanRef| !refused.contains(stray) && stray.pushed_ref.is_none();
-    let over: Vec<_> = snapshot.strays.iter().filter(left).collect();
+    let over_limit = |stray: &&OrphanRef| !refused.contains(stray) && stray.pushed_ref.is_none();
+    let over: Vec<_> = snapshot.strays.iter().filter(over_limit).collect();
     assert_eq!(over.len(), 2, "{over:?}");
     assert!(over[0].error.as_ref().unwrap().contains("at most 50"), "{over:?}");
 

@@ -24,9 +24,9 @@ async fn files_of_a_session_that_died_with_its_worker_are_kept() {
     assert_eq!(found.len(), 1, "{found:?}");
     let workspace = found.remove(0);
     assert_eq!(workspace.dispatch(), "t-1");
-    let left = workspace.finish(&CommitMessage::default()).await.left.unwrap();
-    assert_eq!(left.files, 1);
-    let path = PathBuf::from(left.path.unwrap());
+    let leftover = workspace.finish(&CommitMessage::default()).await.left.unwrap();
+    assert_eq!(leftover.files, 1);
+    let path = PathBuf::from(leftover.path.unwrap());
     workspace.remove().await.unwrap();
     assert_eq!(fs::read_to_string(path.join("half.txt")).unwrap(), "half\n");
     assert!(next.unpushed().await.is_empty());

@@ -171,8 +171,8 @@ async fn a_cold_checkout_starts_without_build_output() {
     let scene = Scene::new().await;
     assert_eq!(scene.workspaces.warm_bytes(), 0);
     scene.check_base("c-1").await;
-    let kept = scene.workspaces.warm_bytes();
-    assert!(kept > 0);
+    let bytes = scene.workspaces.warm_bytes();
+    assert!(bytes > 0);
     let order = GitOrder {
         cold: true,
         ..scene.remote.order("t-1", "t-1")
@@ -181,7 +181,7 @@ async fn a_cold_checkout_starts_without_build_output() {
     let workspace = scene.workspaces.prepare("t-1", &order).await.unwrap();
     workspace.set_up(&scene.settings).await.unwrap();
     assert_eq!(built(&workspace), None);
-    assert_eq!(scene.workspaces.warm_bytes(), kept, "the output is there for others");
+    assert_eq!(scene.workspaces.warm_bytes(), bytes, "the output is there for others");
     assert_eq!(built(&scene.session("t-2").await).as_deref(), Some("one\n"));
 }
 

@@ -114,8 +114,8 @@ async fn copies_of_a_revoked_entry_go_back_to_quarantine() {
     )
     .await;
     scene::upkeep(&world).await;
-    let told = found(&world, "Build the kettle with its checksum").await;
-    assert!(!told.iter().any(|text| text.contains("checksum")), "{told:?}");
+    let texts = found(&world, "Build the kettle with its checksum").await;
+    assert!(!texts.iter().any(|text| text.contains("checksum")), "{texts:?}");
     assert_eq!(live_with(&world, "checksum t").await, 0);
 
     // The entry knows its copies, and a person restores one of them.
@@ -232,13 +232,13 @@ async fn many_entries_of_one_task_hide_no_entries_of_others() {
             scene::fails(&pool, &flood).await;
         }
     }
-    let kept: i64 = sqlx::query_scalar(
+    let entries: i64 = sqlx::query_scalar(
         "select count(*) from learnings where pruned_at is null and body like 'Kettle part%'",
     )
     .fetch_one(&world.db)
     .await
     .unwrap();
-    assert!((1..=10).contains(&kept), "{kept}");
+    assert!((1..=10).contains(&entries), "{entries}");
     for text in others {
         let after = found(&world, text).await;
         assert!(after.contains(&text.to_owned()), "{text}: {after:?}");
@@ -264,9 +264,9 @@ async fn copies_that_arrive_during_a_revocation_are_revoked() {
     let readers = pool.claim(6).await;
     assert!(readers.len() >= 3);
     let copying = readers.iter().map(|of| {
-        let said = format!("{}\n<task-done>{}</task-done>", learning(POISON), of.task);
+        let text = format!("{}\n<task-done>{}</task-done>", learning(POISON), of.task);
         let pool = &pool;
-        async move { scene::says(pool, of, &said).await }
+        async move { scene::says(pool, of, &text).await }
     });
     let revoking = async {
         library::revoke(&world.db, source.dispatch).await.unwrap();

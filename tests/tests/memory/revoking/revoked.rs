@@ -222,11 +222,11 @@ async fn an_entry_merged_during_a_purge_is_purged_too() {
     answers(&mut tx, &secret, from, &made).await;
     tx.commit().await.unwrap();
     assert_eq!(purging.await.unwrap().0, 2);
-    let left: i64 = sqlx::query_scalar("select count(*) from knowledge")
+    let remaining: i64 = sqlx::query_scalar("select count(*) from knowledge")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(left, 0);
+    assert_eq!(remaining, 0);
     world.stop().await;
 }
 

@@ -86,11 +86,11 @@ pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
             "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": choices,
         })
     };
-    let said = chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }]));
+    let begin = chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }]));
     let mut end = chunk(json!([{ "index": 0, "delta": {}, "finish_reason": finish }]));
     end["usage"] = usage(tokens);
     vec![
-        format!("data: {said}\n\n"),
+        format!("data: {begin}\n\n"),
         format!("data: {end}\n\n"),
         "data: [DONE]\n\n".to_owned(),
     ]

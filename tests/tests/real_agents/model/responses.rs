@@ -126,7 +126,7 @@ pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
     begun["output"] = json!([]);
     begun["usage"] = Value::Null;
     added["status"] = "in_progress".into();
-    let (delta, said) = match saying {
+    let (delta, content) = match saying {
         Saying::Text(text) => {
             added["content"] = json!([]);
             ("response.output_text.delta", text.clone())
@@ -146,7 +146,7 @@ pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
     let events = [
         json!({ "type": "response.created", "response": begun }),
         json!({ "type": "response.output_item.added", "output_index": 0, "item": added }),
-        json!({ "type": delta, "item_id": done["id"], "output_index": 0, "content_index": 0, "delta": said }),
+        json!({ "type": delta, "item_id": done["id"], "output_index": 0, "content_index": 0, "delta": content }),
         json!({ "type": "response.output_item.done", "output_index": 0, "item": done }),
         json!({ "type": "response.completed", "response": whole }),
     ];

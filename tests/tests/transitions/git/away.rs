@@ -201,13 +201,13 @@ async fn an_integration_without_access_waits_and_returns_its_turn() {
     scene.done(&scene.claim().await).await;
     for times in 1..outcome::MAX_REFUSED_TRIES {
         is_refused_access(&scene).await;
-        let stands: (String, i32, i32, i64) = sqlx::query_as(
+        let integration: (String, i32, i32, i64) = sqlx::query_as(
             "select i.state::text, i.tries, i.away_tries, (select count(*) from notices) from integrations i",
         )
         .fetch_one(&world.db)
         .await
         .unwrap();
-        assert_eq!(stands, ("waiting".to_owned(), 0, times, 0), "nobody is notified");
+        assert_eq!(integration, ("waiting".to_owned(), 0, times, 0), "nobody is notified");
         assert_eq!(scene.state(a).await, TaskState::InProgress);
         let reason = reason(&world, a).await;
         assert!(

@@ -243,14 +243,14 @@ async fn a_failure_shared_by_three_tasks_and_the_base_counts_for_none() {
     assert_eq!(failures(&scene).await.iter().sum::<i16>(), 2);
     refused(&scene, &check, "tool: not found").await;
     assert_eq!(failures(&scene).await, [0, 0, 0]);
-    let told: String = sqlx::query_scalar("select reason from task_texts where task_id = $1")
+    let why: String = sqlx::query_scalar("select reason from task_texts where task_id = $1")
         .bind(check.task.0)
         .fetch_one(&world.db)
         .await
         .unwrap();
     assert!(
-        told.contains("the gate failed the same way on 3 tasks: "),
-        "{told}"
+        why.contains("the gate failed the same way on 3 tasks: "),
+        "{why}"
     );
     world.stop().await;
 }

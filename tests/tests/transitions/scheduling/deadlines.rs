@@ -41,7 +41,7 @@ async fn claimed(pool: &Pool<'_>, slots: usize) -> Vec<FeatureId> {
     claimed.iter().map(|of| of.feature).collect()
 }
 
-async fn told(world: &World) -> i64 {
+async fn notices(world: &World) -> i64 {
     sqlx::query_scalar("select count(*) from notices where event = 'deadline_passed'")
         .fetch_one(&world.db)
         .await
@@ -83,16 +83,16 @@ async fn a_passed_deadline_is_notified_once() {
     let world = World::calm().await.unwrap();
     let feature = submit(&world, "f", &deadline(5)).await;
     finish::tick(&world.db).await.unwrap();
-    assert_eq!((told(&world).await, is_late(&world, feature).await), (0, false));
+    assert_eq!((notices(&world).await, is_late(&world, feature).await), (0, false));
     set(&world, feature, &deadline(-1)).await;
     for _ in 0..2 {
         finish::tick(&world.db).await.unwrap();
     }
-    assert_eq!((told(&world).await, is_late(&world, feature).await), (1, true));
+    assert_eq!((notices(&world).await, is_late(&world, feature).await), (1, true));
     // A changed deadline notifies again.
     set(&world, feature, &deadline(-2)).await;
     finish::tick(&world.db).await.unwrap();
-    assert_eq!(told(&world).await, 2);
+    assert_eq!(notices(&world).await, 2);
     world.stop().await;
 }
 

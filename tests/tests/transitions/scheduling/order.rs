@@ -83,12 +83,12 @@ async fn every_session_of_an_attempt_can_be_opened_with_its_reason() {
     scene.done(&scene.claim().await).await;
     let of = scene.claim().await;
     assert_eq!(of.task, b);
-    let said = format!(
+    let text = format!(
         "<task-failed>{b}</task-failed><failure-report>what_tried: all\nwhy_failed: there is no such thing\n\
          error_category: unknown\nrelevant_files: a\nstack_trace: none</failure-report>\
          <next-model>opus|sonnet|haiku</next-model>"
     );
-    let mut report = scene.pool.session(&of, turn(), &said, 0);
+    let mut report = scene.pool.session(&of, turn(), &text, 0);
     let Finished::Session(session) = &mut report.report.finished else {
         panic!()
     };

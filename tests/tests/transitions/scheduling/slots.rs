@@ -113,33 +113,33 @@ async fn claims_of_several_pools_at_once_keep_to_the_runs_iterations() {
 }
 
 /// Why each unsatisfied claim got nothing.
-async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Unserved> {
+async fn unserved(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Unserved> {
     let claims = pool.requests(&vec![["default"]; claims]);
     let answered = claim::serve(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
     let mut unmet: Vec<_> = answered.unmet.into_iter().collect();
     unmet.sort_by_key(|(index, _)| *index);
-    unmet.into_iter().map(|(_, left)| left).collect()
+    unmet.into_iter().map(|(_, why)| why).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unsatisfied_claim_learns_whether_room_is_missing() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
-    assert_eq!(left(&world, &pool, 1).await, [Unserved::Nothing]);
+    assert_eq!(unserved(&world, &pool, 1).await, [Unserved::Nothing]);
     let narrow = FeatureOptions {
         max_parallel: 1,
         ..FeatureOptions::default()
     };
     submit(&world, "narrow", "- {key: a, title: A}", &narrow).await;
-    assert_eq!(left(&world, &pool, 2).await, [Unserved::NoRoom]);
+    assert_eq!(unserved(&world, &pool, 2).await, [Unserved::NoRoom]);
     // The feature is full, but has no more tasks.
-    assert_eq!(left(&world, &pool, 1).await, [Unserved::Nothing]);
+    assert_eq!(unserved(&world, &pool, 1).await, [Unserved::Nothing]);
     submit(&world, "wide", FOUR, &FeatureOptions::default()).await;
-    assert_eq!(left(&world, &pool, 6).await, [Unserved::Nothing; 2]);
+    assert_eq!(unserved(&world, &pool, 6).await, [Unserved::Nothing; 2]);
     submit(&world, "full", FOUR, &narrow).await;
-    assert_eq!(left(&world, &pool, 3).await, [Unserved::NoRoom; 2]);
-    assert_eq!(left(&world, &pool, 1).await, [Unserved::NoRoom]);
+    assert_eq!(unserved(&world, &pool, 3).await, [Unserved::NoRoom; 2]);
+    assert_eq!(unserved(&world, &pool, 1).await, [Unserved::NoRoom]);
     world.stop().await;
 }

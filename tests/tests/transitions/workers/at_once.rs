@@ -64,10 +64,10 @@ async fn a_task_claimed_while_its_run_ends_is_ended_with_it() {
                     }
                     Ends::Cancel => scene.feature(FeatureCommand::Cancel).await,
                     Ends::Promise => {
-                        let said = "<promise>FAILURE</promise>";
+                        let text = "<promise>FAILURE</promise>";
                         scene
                             .pool
-                            .report(vec![scene.pool.session(&first, turn(), said, 0)])
+                            .report(vec![scene.pool.session(&first, turn(), text, 0)])
                             .await;
                     }
                 }
@@ -166,10 +166,10 @@ async fn a_promise_of_failure_counts_while_its_feature_is_paused() {
     let scene = Scene::set(&world, FLAT, &FeatureOptions::default()).await;
     let of = scene.claim().await;
     scene.feature(FeatureCommand::Pause).await;
-    let said = "<promise>FAILURE</promise>";
+    let text = "<promise>FAILURE</promise>";
     scene
         .pool
-        .report(vec![scene.pool.session(&of, turn(), said, 0)])
+        .report(vec![scene.pool.session(&of, turn(), text, 0)])
         .await;
     scene
         .ends(ralph_coordinator::domain::states::RunOutcome::Failure)
@@ -191,8 +191,8 @@ async fn a_heartbeat_also_orders_the_end_of_a_session() {
     finish::stop(&world.db, scene.feature, "test".into())
         .await
         .unwrap();
-    let told = scene.pool.told(&of).await;
-    assert_eq!(told, Some(EndReason::Interrupted));
+    let end = scene.pool.end_ordered(&of).await;
+    assert_eq!(end, Some(EndReason::Interrupted));
     world.stop().await;
 }
 

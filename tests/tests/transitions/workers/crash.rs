@@ -49,13 +49,13 @@ async fn flushed_commits_survive_a_crash() {
         store::flush(&db).await.unwrap();
         submit(&db, &format!("after-{round}")).await;
         world.kill_postgres().await.unwrap();
-        let kept: Vec<String> = sqlx::query_scalar("select name from features")
+        let survivors: Vec<String> = sqlx::query_scalar("select name from features")
             .fetch_all(&world.db)
             .await
             .unwrap();
         assert!(
-            kept.contains(&format!("before-{round}")),
-            "round {round}: {kept:?}"
+            survivors.contains(&format!("before-{round}")),
+            "round {round}: {survivors:?}"
         );
         // A later commit is there as a whole, or not at all.
         invariants::check(&world.db).await.unwrap();
@@ -63,14 +63,14 @@ async fn flushed_commits_survive_a_crash() {
             .fetch_one(&world.db)
             .await
             .unwrap();
-        assert_eq!(usize::try_from(queued).unwrap(), kept.len());
+        assert_eq!(usize::try_from(queued).unwrap(), survivors.len());
     }
     world.stop().await;
 }
 
 /// The last commit that is certainly on disk when the server dies; later ones may be there or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Flushed {
     Nothing,
     Claim,
     Report,
@@ -83,16 +83,16 @@ async fn work_lost_in_a_crash_is_done_again() {
     let mut db = durable(&world).await;
     store::flush(&db).await.unwrap();
     // The session and its integration: each of the last two rounds completes one of them.
-    for kept in [Kept::Nothing, Kept::Nothing, Kept::Claim, Kept::Report] {
+    for flushed in [Flushed::Nothing, Flushed::Nothing, Flushed::Claim, Flushed::Report] {
         if scene.state(scene.tasks[0]).await == TaskState::Done {
             break;
         }
         let of = scene.claim().await;
-        if kept == Kept::Claim {
+        if flushed == Flushed::Claim {
             store::flush(&db).await.unwrap();
         }
         scene.done(&of).await;
-        if kept == Kept::Report {
+        if flushed == Flushed::Report {
             store::flush(&db).await.unwrap();
         }
         world.kill_postgres().await.unwrap();

@@ -19,7 +19,7 @@ async fn one_task(world: &World, repository: Option<&Repository>) -> TaskId {
 }
 
 /// State, number of lone losses, and reason of a task.
-async fn stands(world: &World, task: TaskId) -> (String, i16, Option<String>) {
+async fn state_of(world: &World, task: TaskId) -> (String, i16, Option<String>) {
     sqlx::query_as(
         "select t.state::text, t.lost_alone, x.reason from tasks t join task_texts x on x.task_id = t.id where t.id = $1",
     )
@@ -43,15 +43,15 @@ async fn a_task_that_alone_kills_three_workers_needs_a_person() {
     for _ in 0..5 {
         dies(&pool, EndReason::DiedWithOthers).await;
     }
-    assert_eq!(stands(&world, task).await, ("pending".into(), 0, None));
+    assert_eq!(state_of(&world, task).await, ("pending".into(), 0, None));
     for deaths in 1..=2 {
         dies(&pool, EndReason::DiedAlone).await;
-        assert_eq!(stands(&world, task).await, ("pending".into(), deaths, None));
+        assert_eq!(state_of(&world, task).await, ("pending".into(), deaths, None));
     }
     dies(&pool, EndReason::DiedAlone).await;
     let reason = "its worker died 3 times while it ran, and nothing else was lost".to_owned();
     assert_eq!(
-        stands(&world, task).await,
+        state_of(&world, task).await,
         ("needs_review".into(), 3, Some(reason))
     );
     assert!(pool.claim(1).await.is_empty());
@@ -65,10 +65,10 @@ async fn a_task_that_kills_six_busy_workers_needs_a_person() {
     let task = one_task(&world, None).await;
     for _ in 0..5 {
         dies(&pool, EndReason::DiedWithOthers).await;
-        assert_eq!(stands(&world, task).await, ("pending".into(), 0, None));
+        assert_eq!(state_of(&world, task).await, ("pending".into(), 0, None));
     }
     dies(&pool, EndReason::DiedWithOthers).await;
-    let (state, alone, reason) = stands(&world, task).await;
+    let (state, alone, reason) = state_of(&world, task).await;
     assert_eq!((state.as_str(), alone), ("needs_review", 0));
     let reason = reason.unwrap();
     assert!(
@@ -88,17 +88,17 @@ async fn a_death_counts_once() {
     for deaths in 1..=3 {
         let of = pool.claim(1).await.pop().expect("nothing is ready");
         lose(&world).await;
-        assert_eq!(stands(&world, task).await.1, deaths);
+        assert_eq!(state_of(&world, task).await.1, deaths);
         let reason = EndReason::DiedAlone;
         pool.report(vec![pool.session(&of, Ended::Told { reason }, "", 0)])
             .await;
-        assert_eq!(stands(&world, task).await.1, deaths);
+        assert_eq!(state_of(&world, task).await.1, deaths);
         sqlx::query("update workers set seen_at = now()")
             .execute(&world.db)
             .await
             .unwrap();
     }
-    assert_eq!(stands(&world, task).await.0, "needs_review");
+    assert_eq!(state_of(&world, task).await.0, "needs_review");
     world.stop().await;
 }
 
@@ -143,10 +143,10 @@ async fn an_integration_that_kills_its_worker_needs_a_person() {
         }
         let of = pool.claim(1).await.pop().expect("nothing is to be landed");
         assert!(matches!(of.work, Work::Integrate(_)));
-        assert_eq!(stands(&world, task).await.0, "in_progress");
+        assert_eq!(state_of(&world, task).await.0, "in_progress");
         lose(&world).await;
     }
-    let (state, _, reason) = stands(&world, task).await;
+    let (state, _, reason) = state_of(&world, task).await;
     assert_eq!(state, "needs_review");
     assert!(reason.unwrap().contains("20 tries came to nothing"));
     world.stop().await;
@@ -257,8 +257,8 @@ async fn an_integration_that_kills_busy_workers_needs_a_person() {
         .await
         .unwrap();
     assert_eq!(lost, 2);
-    assert_eq!(stands(&world, first.task).await.0, "needs_review");
-    assert_eq!(stands(&world, second.task).await.0, "pending");
+    assert_eq!(state_of(&world, first.task).await.0, "needs_review");
+    assert_eq!(state_of(&world, second.task).await.0, "pending");
     world.stop().await;
 }
 

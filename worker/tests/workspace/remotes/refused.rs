@@ -27,7 +27,7 @@ async fn leave(remote: &Remote, workspaces: &Workspaces, age_days: u64) -> PathB
 
 #[tokio::test]
 async fn refused_work_is_kept_for_a_week() {
-    for (age_days, kept) in [(6, true), (7, false)] {
+    for (age_days, exists) in [(6, true), (7, false)] {
         let remote = Remote::new();
         let workspaces = remote.workspaces().await;
         remote.hook("pre-receive", "echo 'not today' >&2; exit 1");
@@ -35,7 +35,7 @@ async fn refused_work_is_kept_for_a_week() {
         // A retry does not reset its age.
         for _ in 0..2 {
             workspaces.rescue_unpushed(&CommitMessage::default()).await;
-            assert_eq!(tree.exists(), kept, "after {age_days} days");
+            assert_eq!(tree.exists(), exists, "after {age_days} days");
         }
     }
 }

@@ -179,7 +179,7 @@ async fn a_failed_attempt_leaves_the_train_and_later_ones_are_rebuilt() {
     let turn = turn.unwrap();
     fails(&scene, &checks[0], tree(2)).await;
     // Checks behind it are ended: they would test a tree that never comes to be.
-    let end = scene.pool.told(&checks[1]).await;
+    let end = scene.pool.end_ordered(&checks[1]).await;
     assert!(end.is_some(), "{end:?}");
     let (none, again) = given(&scene).await;
     assert!(none.is_none());

@@ -53,10 +53,10 @@ async fn prompts_show_the_latest_decisions_up_to_the_limit_and_failure_dates() {
     scene::says(&pool, &again, &text).await;
     scene::upkeep(&world).await;
     let prompt = scene::prompt(&scene::claims(&pool).await);
-    let told: Vec<bool> = (1..=4)
+    let shown: Vec<bool> = (1..=4)
         .map(|n| prompt.contains(&format!("Decision {n}.")))
         .collect();
-    assert_eq!(told, [false, false, true, true], "{prompt}");
+    assert_eq!(shown, [false, false, true, true], "{prompt}");
     world.stop().await;
 }
 
@@ -131,10 +131,10 @@ async fn a_held_out_attempt_sees_no_memory_of_other_attempts() {
     let pool = Pool::join(&world).await;
     let graph = "- {key: a, title: Boil the kettle}\n- {key: b, title: Boil the kettle again, after: [a]}\n";
     scene::submit(&world, "kettle", graph).await;
-    let left = "<memory kind='decision'>Kettles are red.</memory><memory kind='key_fact'>Kettles are round.</memory>\
+    let earlier = "<memory kind='decision'>Kettles are red.</memory><memory kind='key_fact'>Kettles are round.</memory>\
                 <journal>Kettles are heavy.</journal><failure-report>\nwhat_tried: it\nwhy_failed: Kettles are hot.\n\
                 </failure-report>";
-    scene::fails(&pool, left).await;
+    scene::fails(&pool, earlier).await;
     let own = scene::prompt(&scene::claims(&pool).await);
     for words in ["Kettles are red.", "Kettles are round.", "Kettles are hot."] {
         assert!(
@@ -148,14 +148,14 @@ async fn a_held_out_attempt_sees_no_memory_of_other_attempts() {
     assert!(of.is_ok());
     world.stop().await;
 
-    for (hold_out, told) in [(1.0, false), (0.0, true)] {
+    for (hold_out, is_shown) in [(1.0, false), (0.0, true)] {
         let mut settings = super::trust::settings();
         settings.hold_out = hold_out;
         let world = World::start_with(settings).await.unwrap();
         let pool = Pool::join(&world).await;
         scene::submit(&world, "kettle", graph).await;
         let learned = "<knowledge tags='kettle' title='Boil the kettle'>Kettles are old.</knowledge>";
-        scene::does(&pool, &format!("{left}{learned}")).await;
+        scene::does(&pool, &format!("{earlier}{learned}")).await;
         scene::upkeep(&world).await;
         let prompt = scene::prompt(&scene::claims(&pool).await);
         let memory = prompt.split("### Completed Prerequisites").nth(1).unwrap();
@@ -166,13 +166,13 @@ async fn a_held_out_attempt_sees_no_memory_of_other_attempts() {
             "Kettles are heavy.",
             "Kettles are old.",
         ] {
-            assert_eq!(memory.contains(words), told, "{words}: {prompt}");
+            assert_eq!(memory.contains(words), is_shown, "{words}: {prompt}");
         }
         let trial: Vec<bool> = sqlx::query_scalar("select held_out from memory_trials")
             .fetch_all(&world.db)
             .await
             .unwrap();
-        assert_eq!(trial, [!told]);
+        assert_eq!(trial, [!is_shown]);
         world.stop().await;
     }
 }
@@ -292,8 +292,8 @@ async fn a_prompt_counts_the_prerequisites_and_attempts_it_leaves_out() {
         scene::fails(&pool, "It broke.").await;
     }
     let prompt = scene::prompt(&scene::claims(&pool).await);
-    let (_, told) = prompt.split_once("### Completed Prerequisites").unwrap();
-    assert!(told.contains("\n- and 3 more\n"), "{prompt}");
+    let (_, prerequisites) = prompt.split_once("### Completed Prerequisites").unwrap();
+    assert!(prerequisites.contains("\n- and 3 more\n"), "{prompt}");
     assert!(
         prompt.contains("This task has been attempted 22 times before."),
         "{prompt}"
