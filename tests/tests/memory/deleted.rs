@@ -169,7 +169,7 @@ async fn imported_entries_are_not_distilled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_purge_deletes_the_prompt_of_a_running_session_that_shows_the_entry() {
+async fn a_purge_deletes_the_prompt_of_a_running_session() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(

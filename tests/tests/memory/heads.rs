@@ -1,4 +1,4 @@
-//! What workers find at the heads of one repository's features; the test reports it itself.
+//! Scans of the heads of one repository's features, which the test reports itself.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
@@ -121,7 +121,7 @@ async fn live_with_origin(world: &World) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn knowledge_that_only_a_branch_has_replaces_no_persons_entry() {
+async fn knowledge_of_a_branch_does_not_replace_a_persons_entry() {
     let world = scene::world().await;
     let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);
     let by_hand = ImportLine {

@@ -32,7 +32,7 @@ async fn a_retry_suggestion_is_shown_to_the_next_attempt_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prompts_show_the_latest_decisions_up_to_the_limit_and_failure_dates() {
+async fn a_prompt_shows_the_latest_decisions_and_dates_of_failures() {
     let mut settings = settings();
     settings.max_entries = 2;
     let world = World::start_with(settings).await.unwrap();
@@ -177,7 +177,7 @@ async fn a_held_out_attempt_sees_no_memory_of_other_attempts() {
     }
 }
 
-/// How many kept prompts have these words.
+/// Number of stored prompts with these words.
 async fn prompts_with(world: &World, words: &str) -> usize {
     let mut conn = world.db.acquire().await.unwrap();
     let dispatches: Vec<DispatchId> = sqlx::query_scalar("select id from dispatches")

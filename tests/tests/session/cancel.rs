@@ -144,7 +144,7 @@ async fn output_is_limited() {
     );
 }
 
-/// An agent that takes its prompt, runs `first`, and then exceeds its output limit whatever it is ordered.
+/// An agent that takes its prompt, runs `first`, and then exceeds its output limit, whatever order it gets.
 fn flooding(first: &str) -> Scene {
     let chunk = |text: &str| {
         format!(

@@ -56,7 +56,7 @@ fn rot13() -> FilterRule {
 }
 
 #[tokio::test]
-async fn a_checkout_that_needs_an_unknown_filter_fails_and_names_filter_and_path() {
+async fn a_checkout_with_an_unknown_filter_names_filter_and_path() {
     let remote = with_attributes("secret.* filter=crypt\n", &[("secret.key", "grfg\n")]);
     let error = error_of_checkout(&remote, &remote.workspaces().await).await;
     for words in [

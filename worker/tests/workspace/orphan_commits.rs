@@ -1,4 +1,4 @@
-//! Orphan commits: those of an agent outside of its final tree are pushed beside its attempt.
+//! An agent's commits outside of its final tree (orphan commits) are pushed beside its attempt.
 
 use std::collections::BTreeMap;
 use std::fs;

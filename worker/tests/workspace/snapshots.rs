@@ -376,7 +376,7 @@ fn worker_git(remote: &Remote, dispatch: &str) -> PathBuf {
 #[tokio::test]
 async fn files_with_restrictive_modes_are_stored_and_removed() {
     // Drop root's right to read files against their modes.
-    without_root_rights();
+    drop_root_rights();
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let tree = workspace.path().to_owned();
@@ -397,8 +397,8 @@ async fn files_with_restrictive_modes_are_stored_and_removed() {
     assert!(!tree.exists() && !home.exists());
 }
 
-/// Drops the capabilities of this thread and its children that let root read everything.
-fn without_root_rights() {
+/// Drops the capabilities that let root read everything, for this thread and its children.
+fn drop_root_rights() {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
     let override_modes = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER;
     let held = capabilities(None).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`script`] | the directives of a prompt, and the decision what the model answers next |
+//! | [`script`] | the directives of a prompt, and the choice of the model's next answer |
 //! | [`tools`] | the agent's tool for a step, and its arguments |
 //! | [`server`] | HTTP, the journal, and sessions that wait for each other |
 //! | [`anthropic`], [`chat`], [`gemini`], [`responses`] | reading and writing the APIs |

@@ -35,7 +35,7 @@ async fn state(world: &World, task: TaskId) -> (String, i16, i16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreachable_server_costs_no_attempt_until_five_sessions_met_it() {
+async fn an_unreachable_server_needs_a_person_after_five_sessions() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -79,7 +79,7 @@ async fn an_unreachable_server_costs_no_attempt_until_five_sessions_met_it() {
 
 /// A worker sends a report again until it is settled, so a coordinator may read both together.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_reported_twice_at_once_does_not_become_the_next_start() {
+async fn work_of_a_failure_that_is_reported_twice_is_not_continued() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();

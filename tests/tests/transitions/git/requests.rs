@@ -198,7 +198,7 @@ async fn merges_into_another_branch_or_by_another_method_differ() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reverting_the_only_done_child_cancels_the_parent_and_blocks_dependents() {
+async fn a_revert_of_the_only_done_child_blocks_the_parents_dependents() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: o, title: O}\n- {key: p, title: P, parent: o}\n- {key: a, title: A, parent: p}\n\
                  - {key: b, title: B, parent: o}\n- {key: d, title: D, after: [o]}";

@@ -261,7 +261,7 @@ async fn a_conflicting_attempt_waits_for_the_end_of_those_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_whose_worker_dies_is_repeated_at_most_three_times() {
+async fn a_check_is_given_up_after_three_deaths_of_its_worker() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 2, &options(Landing::Each)).await;
     let (turn, mut checks) = given(&scene).await;
