@@ -1,8 +1,6 @@
 //! The worker is killed at every named point; its next process loses nothing and lands once.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 
 use ralph_shared::wire::{Decided, IntegrateOrder, IntegrationEnd};
 use ralph_worker::faults::POINTS;
@@ -11,16 +9,12 @@ use tokio::sync::watch;
 
 use crate::remote::{BRANCH, FEATURE, Remote, git, integrate_order};
 
-/// The folder of the remote, in the process that is killed.
-const CHILD: &str = "RALPH_TEST_CHILD";
-
 /// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
 async fn process_that_is_killed() {
-    let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
-    let remote = Remote::at(&dir);
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
     git(workspace.path(), &["switch", "-q", "-c", "mine"]);
@@ -30,11 +24,11 @@ async fn process_that_is_killed() {
     );
     git(workspace.path(), &["switch", "-q", BRANCH]);
     fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
-    fs::write(dir.join("worked"), "").unwrap();
+    fs::write(remote.data("worked"), "").unwrap();
     let snapshot = crate::remote::finish(&workspace).await;
     workspace.remove().await.unwrap();
     let decide = |decided: Decided| {
-        fs::write(dir.join("decided"), serde_json::to_vec(&decided).unwrap()).unwrap();
+        fs::write(remote.data("decided"), serde_json::to_vec(&decided).unwrap()).unwrap();
         async { Decision::Push }
     };
     let (_sender, end) = watch::channel(None);
@@ -47,17 +41,7 @@ async fn process_that_is_killed() {
 async fn a_kill_at_any_point_loses_nothing_and_the_task_lands_once() {
     for point in POINTS {
         let remote = Remote::new();
-        let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kills::process_that_is_killed"])
-            .env(CHILD, remote.dir.path())
-            .env("RALPH_FAULT", format!("{point}:kill"))
-            .env("RALPH_FAULT_ONCE", remote.data("killed"))
-            .output()
-            .await
-            .unwrap()
-            .status;
-        assert_eq!(status.signal(), Some(9), "{point}: {status}");
-
+        remote.kill_at("kills::process_that_is_killed", point, &[]).await;
         let workspaces = remote.workspaces().await;
         let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
         let attempt_ref = remote.order("t-1", "t-1").attempt_ref;

@@ -2,7 +2,6 @@
 //! loses nothing and finds nothing half made.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use ralph_shared::wire::{IntegrationEnd, WorkspaceOrder};
@@ -11,9 +10,6 @@ use ralph_worker::workspace::{CacheRule, CommitMessage, Settings, Workspaces};
 
 use crate::remote::{FEATURE, Remote, git, integrate_order};
 use crate::remotes::{lfs, submodules};
-
-/// The folder of the remote, in the process that is killed.
-const CHILD: &str = "RALPH_TEST_CHILD_INSIDE";
 
 /// Settings with a cache of two files, one of them in a subfolder.
 fn settings() -> Settings {
@@ -57,26 +53,12 @@ async fn attempt(remote: &Remote, workspaces: &Workspaces, task: &str) -> Option
 /// cache of the first.
 #[tokio::test]
 async fn process_that_is_killed() {
-    let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
-    let remote = Remote::at(&dir);
     let workspaces = open(&remote).await;
     attempt(&remote, &workspaces, "t-1").await;
     attempt(&remote, &workspaces, "t-2").await;
-}
-
-async fn kill(remote: &Remote, point: &str) {
-    let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kills_inside::process_that_is_killed"])
-        .env(CHILD, remote.dir.path())
-        .env("RALPH_FAULT", format!("{point}:kill"))
-        .env("RALPH_FAULT_ONCE", remote.data("killed"))
-        .output()
-        .await
-        .unwrap()
-        .status;
-    assert_eq!(status.signal(), Some(9), "{point}: {status}");
 }
 
 /// Checks that the remote has the work of the killed process's attempts, if there is any, and that another
@@ -135,7 +117,9 @@ fn dots(folder: &Path) -> Vec<PathBuf> {
 async fn caches_are_complete_after_a_kill_at_any_point() {
     for point in CACHE_POINTS {
         let remote = Remote::new();
-        kill(&remote, point).await;
+        remote
+            .kill_at("kills_inside::process_that_is_killed", point, &[])
+            .await;
         recovers(&remote, point).await;
     }
 }
@@ -144,7 +128,9 @@ async fn caches_are_complete_after_a_kill_at_any_point() {
 async fn submodules_are_complete_after_a_kill_at_any_point() {
     for point in SUBMODULE_POINTS {
         let (remote, lib, deep) = submodules::scene();
-        kill(&remote, point).await;
+        remote
+            .kill_at("kills_inside::process_that_is_killed", point, &[])
+            .await;
         recovers(&remote, point).await;
         let workspaces = open(&remote).await;
         let workspace = remote.prepare(&workspaces, "t-4").await;
@@ -164,7 +150,9 @@ async fn large_files_reach_the_server_after_a_kill_at_any_point() {
     }
     for point in LFS_POINTS {
         let remote = lfs::scene();
-        kill(&remote, point).await;
+        remote
+            .kill_at("kills_inside::process_that_is_killed", point, &[])
+            .await;
         recovers(&remote, point).await;
         // Another clone gets the files from the server.
         let seed = remote.data("seed");

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +17,8 @@ use tokio::sync::watch;
 
 pub const BRANCH: &str = "ralph/demo";
 pub const FEATURE: &str = "refs/heads/ralph/demo";
+/// The folder of the remote, in a process that [`Remote::kill_at`] runs.
+const FOLDER: &str = "RALPH_TEST_REMOTE";
 
 /// A bare repository with one commit, and a data folder for a worker.
 pub struct Remote {
@@ -49,6 +52,26 @@ impl Remote {
             base,
             address: None,
         }
+    }
+
+    /// The remote of the process that runs this one with [`Self::kill_at`]; `None` in any other process.
+    pub fn of_killer() -> Option<Self> {
+        std::env::var_os(FOLDER).map(|dir| Self::at(Path::new(&dir)))
+    }
+
+    /// Runs `test` with these variables in its own process, which must kill itself at `point`.
+    pub async fn kill_at(&self, test: &str, point: &str, variables: &[(&str, &str)]) {
+        let output = tokio::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(FOLDER, self.dir.path())
+            .env("RALPH_FAULT", format!("{point}:kill"))
+            .env("RALPH_FAULT_ONCE", self.data("killed"))
+            .envs(variables.iter().copied())
+            .output()
+            .await
+            .unwrap();
+        let status = output.status;
+        assert_eq!(status.signal(), Some(9), "{test} {point} {variables:?}: {status}");
     }
 
     /// A remote with the files `shared.txt` (ten lines), `a.txt` and `.gitignore` (`*.log`).

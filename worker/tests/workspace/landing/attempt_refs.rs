@@ -1,16 +1,10 @@
 //! Attempts that an earlier release stored as branches move to their own refs; none is lost, even if a worker
 //! is killed.
 
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-
 use ralph_shared::attempts::elsewhere;
 use ralph_worker::faults::MOVE_POINTS;
 
 use crate::remote::{FEATURE, Remote, finish};
-
-/// The folder of the remote, in the process that is killed.
-const CHILD: &str = "RALPH_TEST_MOVING_CHILD";
 
 /// Names of two attempts among the branches.
 fn old_names(remote: &Remote) -> Vec<String> {
@@ -116,10 +110,9 @@ async fn a_taken_ref_stays_and_is_reported() {
 /// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
 async fn process_that_is_killed() {
-    let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
-    let remote = Remote::at(&dir);
     let workspaces = remote.workspaces().await;
     let address = remote.path().to_str().unwrap().to_owned();
     workspaces
@@ -132,16 +125,8 @@ async fn a_move_continues_after_a_kill_at_any_point() {
     for point in MOVE_POINTS {
         let remote = from_an_earlier_release().await;
         let before = all(&remote, "refs/heads/ralph-attempts");
-        let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "landing::attempt_refs::process_that_is_killed"])
-            .env(CHILD, remote.dir.path())
-            .env("RALPH_FAULT", format!("{point}:kill"))
-            .env("RALPH_FAULT_ONCE", remote.data("killed"))
-            .output()
-            .await
-            .unwrap()
-            .status;
-        assert_eq!(status.signal(), Some(9), "{point}: {status}");
+        let test = "landing::attempt_refs::process_that_is_killed";
+        remote.kill_at(test, point, &[]).await;
         let workspaces = remote.workspaces().await;
         let address = remote.path().to_str().unwrap().to_owned();
         let names = old_names(&remote);

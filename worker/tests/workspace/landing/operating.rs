@@ -1,8 +1,5 @@
 //! Branch operations without an agent: done once, however often they start or are killed.
 
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{
     Decided, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow, PassedTree,
@@ -13,9 +10,7 @@ use tokio::sync::watch;
 
 use crate::remote::{BRANCH, FEATURE, Remote, integrate_order};
 
-/// The folder of the remote, in the process that is killed.
-const CHILD: &str = "RALPH_TEST_OPERATING_CHILD";
-/// The operation of that process, as JSON.
+/// The operation of the process that is killed, as JSON.
 const OPERATION: &str = "RALPH_TEST_OPERATION";
 
 fn order(operation: GitOperation, gate: &[&str]) -> GitOperationOrder {
@@ -89,12 +84,12 @@ fn revert(commit: &str) -> GitOperation {
 /// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
 async fn process_that_is_killed() {
-    let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
     let operation = std::env::var(OPERATION).unwrap();
     let order = order(serde_json::from_str(&operation).unwrap(), &[]);
-    operate(&Remote::at(&dir), "killed", &order).await;
+    operate(&remote, "killed", &order).await;
 }
 
 #[tokio::test]
@@ -109,17 +104,9 @@ async fn an_operation_killed_at_any_point_is_done_once() {
                 "squash" => merge(MergeHow::Squash, &head),
                 _ => merge(MergeHow::Merge, &head),
             };
-            let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "landing::operating::process_that_is_killed"])
-                .env(CHILD, remote.dir.path())
-                .env(OPERATION, serde_json::to_string(&operation).unwrap())
-                .env("RALPH_FAULT", format!("{point}:kill"))
-                .env("RALPH_FAULT_ONCE", remote.data("killed-point"))
-                .output()
-                .await
-                .unwrap()
-                .status;
-            assert_eq!(status.signal(), Some(9), "{point} {kind}: {status}");
+            let json = serde_json::to_string(&operation).unwrap();
+            let test = "landing::operating::process_that_is_killed";
+            remote.kill_at(test, point, &[(OPERATION, &json)]).await;
             let ended = operate(&remote, "again", &order(operation, &[])).await;
             let done = matches!(
                 ended,

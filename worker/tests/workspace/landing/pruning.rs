@@ -1,14 +1,8 @@
 //! Refs of old attempts are removed from the remote, even if a worker is killed, and nothing else is.
 
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-
 use ralph_worker::faults::PRUNE_POINTS;
 
 use crate::remote::{FEATURE, Remote, integrate_order};
-
-/// The folder of the remote, in the process that is killed.
-const CHILD: &str = "RALPH_TEST_PRUNING_CHILD";
 
 fn names(remote: &Remote, tasks: &[&str]) -> Vec<String> {
     tasks
@@ -66,10 +60,9 @@ async fn only_the_named_refs_are_pruned() {
 /// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
 async fn process_that_is_killed() {
-    let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
-    let remote = Remote::at(&dir);
     let workspaces = remote.workspaces().await;
     let address = remote.path().to_str().unwrap().to_owned();
     let names = names(&remote, &["t-1", "t-2"]);
@@ -80,16 +73,8 @@ async fn process_that_is_killed() {
 async fn pruning_continues_after_a_kill_at_any_point() {
     for point in PRUNE_POINTS {
         let remote = with_attempts().await;
-        let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "landing::pruning::process_that_is_killed"])
-            .env(CHILD, remote.dir.path())
-            .env("RALPH_FAULT", format!("{point}:kill"))
-            .env("RALPH_FAULT_ONCE", remote.data("killed"))
-            .output()
-            .await
-            .unwrap()
-            .status;
-        assert_eq!(status.signal(), Some(9), "{point}: {status}");
+        let test = "landing::pruning::process_that_is_killed";
+        remote.kill_at(test, point, &[]).await;
         let workspaces = remote.workspaces().await;
         let address = remote.path().to_str().unwrap().to_owned();
         let names = names(&remote, &["t-1", "t-2"]);
