@@ -245,7 +245,8 @@ async fn an_entry_removed_during_a_merge_is_counted_correctly() {
             .await
             .unwrap();
     });
-    until_someone_waits(&world).await;
+    let waits = "select exists (select from pg_locks where not granted) and $1::uuid is not null";
+    world.until(waits, Uuid::nil()).await.unwrap();
     merging.commit().await.unwrap();
     removal.await.unwrap();
     assert_eq!(waiting(&world).await, (0, 1));
@@ -263,23 +264,6 @@ async fn an_entry_removed_during_a_merge_is_counted_correctly() {
     assert_eq!(merge(&world, 100).await, 58);
     assert_eq!(wrong_keys(&world).await, 0);
     world.stop().await;
-}
-
-/// Waits until a statement waits for another transaction.
-async fn until_someone_waits(world: &World) {
-    let waits = async {
-        while sqlx::query_scalar::<_, i64>("select count(*) from pg_locks where not granted")
-            .fetch_one(&world.db)
-            .await
-            .unwrap()
-            == 0
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(60), waits)
-        .await
-        .unwrap();
 }
 
 /// An entry gets its number when it is written; entries with later numbers may be committed before it.

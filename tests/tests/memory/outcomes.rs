@@ -4,15 +4,15 @@ use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_coordinator::flow::memory::upkeep;
-use ralph_coordinator::store;
-use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 
+use super::prompts::prompts_with;
 use super::trust::{settings, shown};
 use crate::revoking::revoked::revoke;
 
-fn learned(id: &str, title: &str, body: &str) -> ImportLine {
+/// An entry of the kind learning, three days old.
+pub fn learned(id: &str, title: &str, body: &str) -> ImportLine {
     ImportLine {
         id: id.to_owned(),
         date: OffsetDateTime::now_utc() - time::Duration::days(3),
@@ -196,19 +196,4 @@ async fn a_held_out_attempt_sees_no_entries_of_other_tasks() {
     );
     drop(worker);
     world.stop().await;
-}
-
-/// Number of dispatches whose stored prompt contains `words`.
-async fn prompts_with(world: &World, words: &str) -> usize {
-    let mut conn = world.db.acquire().await.unwrap();
-    let dispatches: Vec<DispatchId> = sqlx::query_scalar("select id from dispatches")
-        .fetch_all(&mut *conn)
-        .await
-        .unwrap();
-    let mut found = 0;
-    for dispatch in dispatches {
-        let prompt = store::dispatch::prompt::read(&mut conn, dispatch).await.unwrap();
-        found += usize::from(prompt.is_some_and(|(_, body)| body.contains(words)));
-    }
-    found
 }

@@ -177,8 +177,8 @@ async fn a_held_out_attempt_sees_no_memory_of_other_attempts() {
     }
 }
 
-/// Number of stored prompts with these words.
-async fn prompts_with(world: &World, words: &str) -> usize {
+/// Number of dispatches whose stored prompt contains `words`.
+pub async fn prompts_with(world: &World, words: &str) -> usize {
     let mut conn = world.db.acquire().await.unwrap();
     let dispatches: Vec<DispatchId> = sqlx::query_scalar("select id from dispatches")
         .fetch_all(&mut *conn)

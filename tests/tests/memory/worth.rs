@@ -1,7 +1,7 @@
 //! The effect of memory is measured against attempts without it, and harmful entries lose weight by
 //! themselves.
 
-use ralph_coordinator::domain::recall::{Ended, Kind, lift};
+use ralph_coordinator::domain::recall::{Ended, lift};
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::assignment::preview;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
@@ -9,24 +9,13 @@ use ralph_coordinator::flow::memory::upkeep;
 use ralph_coordinator::store::{self, view};
 use ralph_shared::ids::TaskId;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
-use time::OffsetDateTime;
 
 use super::pool::Pool;
 use super::scene;
 use super::trust::settings;
 
 fn learned(id: &str, body: &str) -> ImportLine {
-    ImportLine {
-        id: id.to_owned(),
-        date: OffsetDateTime::now_utc() - time::Duration::days(3),
-        title: "Serial numbers of zones".to_owned(),
-        body: body.to_owned(),
-        paths: Vec::new(),
-        tags: Vec::new(),
-        kind: Kind::Learning,
-        category: Some("pitfall".to_owned()),
-        feature: None,
-    }
+    super::outcomes::learned(id, "Serial numbers of zones", body)
 }
 
 const TASKS: usize = 30;

@@ -15,7 +15,7 @@ use super::scene::{Scene, turn};
 
 const USD: u64 = 1_000_000;
 
-fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions {
+pub fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions {
     let default = FeatureOptions::default();
     FeatureOptions {
         max_parallel: 4,
@@ -28,27 +28,27 @@ fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions 
     }
 }
 
-fn graph(tasks: usize) -> String {
+pub fn graph(tasks: usize) -> String {
     (0..tasks)
         .map(|n| format!("- {{key: k{n}, title: T}}\n"))
         .collect()
 }
 
-fn share(of: &Assignment) -> Share {
+pub fn share(of: &Assignment) -> Share {
     match &of.work {
         Work::Session(order) => order.share,
         other => panic!("{other:?}"),
     }
 }
 
-fn cost(usd: f64) -> Usage {
+pub fn cost(usd: f64) -> Usage {
     Usage {
         cost_usd: Some(usd),
         ..Usage::default()
     }
 }
 
-fn used(of: &Assignment, usage: Usage, asks: bool) -> DispatchUsage {
+pub fn used(of: &Assignment, usage: Usage, asks: bool) -> DispatchUsage {
     DispatchUsage {
         dispatch: of.dispatch,
         usage,
@@ -67,7 +67,7 @@ async fn costs(scene: &Scene<'_>) -> (f64, f64) {
     (run.cost_usd, run.in_flight.cost_usd)
 }
 
-async fn reports(scene: &Scene<'_>, of: &Assignment, ended: Ended, usage: Usage) {
+pub async fn reports(scene: &Scene<'_>, of: &Assignment, ended: Ended, usage: Usage) {
     let text = format!("<task-done>{}</task-done>", of.task);
     let mut report = scene.pool.session(of, ended, &text, 1);
     if let Finished::Session(session) = &mut report.report.finished {

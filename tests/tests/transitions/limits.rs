@@ -4,7 +4,6 @@
 use futures::future::join_all;
 use ralph_coordinator::domain::budget::estimate::Before;
 use ralph_coordinator::domain::budget::levels::{Level, Limit};
-use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::{
     finish::{self, limits},
@@ -13,51 +12,19 @@ use ralph_coordinator::flow::{
 use ralph_coordinator::store;
 use ralph_coordinator::store::budget::Tasks;
 use ralph_coordinator::store::costs::{By, costs};
-use ralph_shared::wire::{Assignment, Basis, DispatchUsage, EndReason, Ended, Finished, Share, Usage, Work};
+use ralph_shared::wire::{Assignment, Basis, DispatchUsage, EndReason, Ended, Usage};
 use ralph_tests::harness::{FeatureOptions, World};
 
+use super::caps::{self, cost, graph, reports, share};
 use super::pool::Pool;
 use super::scene::{Scene, turn};
 
 fn options() -> FeatureOptions {
-    let default = FeatureOptions::default();
-    FeatureOptions {
-        max_parallel: 4,
-        run: RunSettings {
-            max_cost_usd: None,
-            max_tokens: None,
-            ..default.run.clone()
-        },
-        ..default
-    }
-}
-
-fn graph(tasks: usize) -> String {
-    (0..tasks)
-        .map(|n| format!("- {{key: k{n}, title: T}}\n"))
-        .collect()
-}
-
-fn share(of: &Assignment) -> Share {
-    match &of.work {
-        Work::Session(order) => order.share,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn cost(usd: f64) -> Usage {
-    Usage {
-        cost_usd: Some(usd),
-        ..Usage::default()
-    }
+    caps::limits(None, None)
 }
 
 fn used(of: &Assignment, usd: f64) -> DispatchUsage {
-    DispatchUsage {
-        dispatch: of.dispatch,
-        usage: cost(usd),
-        asks: true,
-    }
+    caps::used(of, cost(usd), true)
 }
 
 fn usd(cost_usd: f64) -> Limit {
@@ -73,15 +40,6 @@ async fn set(world: &World, level: Level, name: &str, cost_usd: f64) {
     store::budget::set(&mut conn, &key, Some(Some(cost_usd)), None)
         .await
         .unwrap();
-}
-
-async fn reports(scene: &Scene<'_>, of: &Assignment, ended: Ended, usage: Usage) {
-    let text = format!("<task-done>{}</task-done>", of.task);
-    let mut report = scene.pool.session(of, ended, &text, 1);
-    if let Finished::Session(session) = &mut report.report.finished {
-        session.usage = usage;
-    }
-    scene.pool.report(vec![report]).await;
 }
 
 async fn looks(world: &World) {
