@@ -53,7 +53,8 @@ pub fn error(status: u16) -> Value {
     json!({ "type": "error", "error": { "type": kind, "message": format!("scripted {status}") } })
 }
 
-fn message(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
+/// A complete answer.
+pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     let (content, stop) = match saying {
         Saying::Text(text) => (json!({ "type": "text", "text": text }), "end_turn"),
         Saying::Call { tool, arguments } => (
@@ -68,14 +69,9 @@ fn message(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     })
 }
 
-/// A complete answer.
-pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
-    message(saying, model, tokens)
-}
-
 /// An answer as events. The first ones begin it, the last two end it.
 pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
-    let mut whole = message(saying, model, tokens);
+    let mut whole = whole(saying, model, tokens);
     let usage = whole["usage"].clone();
     let stop = std::mem::take(&mut whole["stop_reason"]);
     let content = std::mem::replace(&mut whole["content"], json!([]));

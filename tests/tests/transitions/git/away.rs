@@ -9,7 +9,7 @@ use ralph_shared::wire::{Assignment, Ended, IntegrationEnd, WorkspaceOrder};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 
 use crate::pool::Pool;
-use crate::scene::Scene;
+use crate::scene::{Scene, turn};
 
 async fn steer(world: &World, task: TaskId, command: TaskCommand) -> CommandOutcome {
     control::task(&world.db, task, command, "test", None)
@@ -91,11 +91,8 @@ async fn work_of_a_failure_that_is_reported_twice_is_not_continued() {
         .unwrap();
     let pool = Pool::join(&world).await;
     let of = pool.claim(1).await.pop().unwrap();
-    let turn = Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let text = format!("<task-failed>{}</task-failed>", tasks[0]);
-    let report = pool.session(&of, turn, &text, 1);
+    let report = pool.session(&of, turn(), &text, 1);
     pool.report(vec![report.clone(), report]).await;
     let next = pool.claim(1).await.pop().unwrap();
     assert_eq!(start(&next), None);
@@ -118,9 +115,6 @@ async fn the_next_session_continues_work_that_was_pushed_late() {
     let task = tasks[0];
     let pool = Pool::join(&world).await;
     let of = pool.claim(1).await.pop().unwrap();
-    let turn = || Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let text = format!("<task-done>{task}</task-done>");
     let late = pool.session(&of, turn(), &text, 1);
     let mut report = late.clone();

@@ -7,12 +7,13 @@ use ralph_coordinator::flow::{edit::remove, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{
-    Assignment, DecideAnswer, DecideRequest, Ended, GitOperation, IntegrationEnd, MergeHow, Work,
+    Assignment, DecideAnswer, DecideRequest, GitOperation, IntegrationEnd, MergeHow, Work,
     WorkspaceOrder,
 };
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 
 use crate::pool::Pool;
+use crate::scene::turn;
 
 const CHAIN: &str = "- {key: a, title: A}\n- {key: b, title: B, after: [a]}";
 
@@ -60,11 +61,8 @@ impl<'a> Landed<'a> {
     async fn ends(&self, of: &Assignment) {
         let report = match of.work {
             Work::Session(_) => {
-                let ended = Ended::Turn {
-                    stop_reason: "end_turn".into(),
-                };
                 self.pool
-                    .session(of, ended, &format!("<task-done>{}</task-done>", of.task), 1)
+                    .session(of, turn(), &format!("<task-done>{}</task-done>", of.task), 1)
             }
             _ => self.pool.integration(
                 of,
@@ -407,10 +405,7 @@ async fn a_conflicting_tasks_back_off_does_not_delay_the_other() {
         sqlx::query(query).execute(&world.db).await.unwrap();
     }
     let failed = |of: &Assignment| {
-        let ended = Ended::Turn {
-            stop_reason: "end_turn".into(),
-        };
-        pool.session(of, ended, &format!("<task-failed>{}</task-failed>", of.task), 1)
+        pool.session(of, turn(), &format!("<task-failed>{}</task-failed>", of.task), 1)
     };
     pool.report(vec![failed(&of)]).await;
     // `a` would go first without its back-off.

@@ -3,7 +3,7 @@
 use ralph_coordinator::store::view;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{Ended, Finished};
+use ralph_shared::wire::Finished;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use crate::pool::Pool;
@@ -22,9 +22,6 @@ async fn a_later_attempt_with_an_older_id_is_listed_last() {
         .unwrap();
     let older = DispatchId::new();
     let first = pool.claim(1).await.pop().unwrap();
-    let turn = || Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let failed = format!("<task-failed>{}</task-failed>", tasks[0]);
     pool.report(vec![pool.session(&first, turn(), &failed, 0)]).await;
     let second = pool.claim_as(older).await.unwrap();

@@ -2,10 +2,10 @@
 
 use ralph_coordinator::flow::apply::ReportFate;
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::Ended;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use crate::pool::Pool;
+use crate::scene::turn;
 
 const GRAPH: &str = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, title: C}\n- {key: d, title: D}";
 
@@ -66,11 +66,8 @@ async fn a_claim_repeated_after_its_report_gets_nothing() {
         .unwrap();
     let first = DispatchId::new();
     let assigned = pool.claim_as(first).await.unwrap();
-    let ended = Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let text = format!("<task-done>{}</task-done>", assigned.task);
-    let report = pool.session(&assigned, ended, &text, 0);
+    let report = pool.session(&assigned, turn(), &text, 0);
     assert_eq!(pool.report(vec![report]).await, [ReportFate::Applied]);
     let second = DispatchId::new();
     let given = pool.claim_all_as(&[first, second]).await;

@@ -8,6 +8,7 @@ use ralph_tests::harness::{FeatureOptions, Repository, World};
 use sqlx::AssertSqlSafe;
 
 use crate::pool::Pool;
+use crate::scene::turn;
 
 async fn one_task(world: &World, repository: Option<&Repository>) -> TaskId {
     let options = FeatureOptions::default();
@@ -124,11 +125,8 @@ async fn an_integration_that_kills_its_worker_needs_a_person() {
     let task = one_task(&world, Some(&repository)).await;
     let pool = Pool::join(&world).await;
     let of = pool.claim(1).await.remove(0);
-    let ended = Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let done = format!("<task-done>{}</task-done>", of.task);
-    pool.report(vec![pool.session(&of, ended, &done, 1)]).await;
+    pool.report(vec![pool.session(&of, turn(), &done, 1)]).await;
     for last_tries in [18, 19] {
         sqlx::query("update integrations set tries = $1")
             .bind(last_tries)
@@ -237,11 +235,8 @@ async fn an_integration_that_kills_busy_workers_needs_a_person() {
         .unwrap();
     let pool = Pool::join(&world).await;
     let [first, second] = pool.claim(2).await.try_into().unwrap();
-    let ended = Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let done = format!("<task-done>{}</task-done>", first.task);
-    pool.report(vec![pool.session(&first, ended, &done, 1)]).await;
+    pool.report(vec![pool.session(&first, turn(), &done, 1)]).await;
     sqlx::query("update integrations set tries = 19")
         .execute(&world.db)
         .await

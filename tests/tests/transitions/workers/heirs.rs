@@ -2,10 +2,11 @@
 
 use ralph_coordinator::store;
 use ralph_shared::ids::Incarnation;
-use ralph_shared::wire::{Ended, TranscriptBatch, TranscriptOrigin, WRITES};
+use ralph_shared::wire::{TranscriptBatch, TranscriptOrigin, WRITES};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use crate::pool::Pool;
+use crate::scene::turn;
 
 async fn is_silent(world: &World) {
     sqlx::query("update workers set seen_at = now() - interval '1 hour'")
@@ -59,9 +60,7 @@ async fn a_worker_that_takes_a_dead_ones_name_gets_none_of_its_dispatches() {
     thief
         .report(vec![thief.session(
             &given,
-            Ended::Turn {
-                stop_reason: "end_turn".to_owned(),
-            },
+            turn(),
             "<task-done>{id}</task-done>",
             1,
         )])

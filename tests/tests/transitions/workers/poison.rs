@@ -3,10 +3,10 @@
 use ralph_coordinator::flow::apply::ReportFate;
 use ralph_coordinator::flow::{finish, workers::rescue};
 use ralph_shared::ids::FeatureId;
-use ralph_shared::wire::Ended;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use crate::pool::Pool;
+use crate::scene::turn;
 
 /// Two features with one task each; the older one will cause errors.
 async fn two(world: &World) -> [FeatureId; 2] {
@@ -107,12 +107,9 @@ async fn a_report_that_the_database_cancels_does_not_stop_the_others() {
     let [bad, _] = two(&world).await;
     let assigned = pool.claim_once(&[&["default"]; 2]).await;
     refuses(&world, "tasks", bad, "57014").await;
-    let ended = || Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let reports = assigned
         .iter()
-        .map(|of| pool.session(of, ended(), &format!("<task-done>{}</task-done>", of.task), 1))
+        .map(|of| pool.session(of, turn(), &format!("<task-done>{}</task-done>", of.task), 1))
         .collect();
     let fates = pool.report(reports).await;
     let expected: Vec<ReportFate> = assigned
