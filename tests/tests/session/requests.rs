@@ -4,7 +4,7 @@ use agent_client_protocol::v1::schema::ToolKind;
 use ralph_shared::wire::{Access, EndReason, TranscriptUpdate};
 use ralph_worker::session::{Pattern, Rule, RuleAnswer};
 
-use super::scene::{scene, shell, turn};
+use super::scene::{Played, scene, shell, turn};
 
 #[tokio::test]
 async fn files_terminals_and_permissions_are_served_and_shown() {
@@ -125,13 +125,8 @@ async fn a_terminal_with_endless_output_returns_its_end() {
     );
 }
 
-#[tokio::test]
-async fn permission_options_of_an_unknown_kind_are_skipped() {
-    let option = |id: &str, kind: &str| format!(r#"{{"optionId":"{id}","name":"{id}","kind":"{kind}"}}"#);
-    let options = [option("session", "allow_session"), option("once", "allow_once")].join(",");
-    let request = format!(
-        r#"{{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{{"sessionId":"s","toolCall":{{"toolCallId":"c"}},"options":[{options}]}}}}"#
-    );
+/// Plays an agent that sends this request in its turn; returns the answer, too.
+async fn answered(request: &str) -> (Played, serde_json::Value) {
     let answer =
         |id: u8, result: &str| format!("printf '{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\\n'");
     let script = [
@@ -144,8 +139,19 @@ async fn permission_options_of_an_unknown_kind_are_skipped() {
     ];
     let played = shell(&script.join("; ")).play().await;
     assert_eq!(played.end.ended, turn("end_turn"));
-    let answered: serde_json::Value =
+    let answered =
         serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
+    (played, answered)
+}
+
+#[tokio::test]
+async fn permission_options_of_an_unknown_kind_are_skipped() {
+    let option = |id: &str, kind: &str| format!(r#"{{"optionId":"{id}","name":"{id}","kind":"{kind}"}}"#);
+    let options = [option("session", "allow_session"), option("once", "allow_once")].join(",");
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{{"sessionId":"s","toolCall":{{"toolCallId":"c"}},"options":[{options}]}}}}"#
+    );
+    let (_, answered) = answered(&request).await;
     let selected = serde_json::json!({"outcome": {"outcome": "selected", "optionId": "once"}});
     assert_eq!(answered["result"], selected, "{answered}");
 }
@@ -153,20 +159,7 @@ async fn permission_options_of_an_unknown_kind_are_skipped() {
 #[tokio::test]
 async fn a_question_to_a_person_is_answered_at_once_and_recorded() {
     let question = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"Which database?","requestedSchema":{"type":"object","properties":{}}}}"#;
-    let answer =
-        |id: u8, result: &str| format!("printf '{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\\n'");
-    let script = [
-        "read -r l".to_owned(),
-        answer(0, r#"{"protocolVersion":1}"#),
-        "read -r l".to_owned(),
-        answer(1, r#"{"sessionId":"s"}"#),
-        format!("read -r l; echo '{question}'; read -r l; printf '%s' \"$l\" > answered"),
-        answer(2, r#"{"stopReason":"end_turn"}"#),
-    ];
-    let played = shell(&script.join("; ")).play().await;
-    assert_eq!(played.end.ended, turn("end_turn"));
-    let answered: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
+    let (played, answered) = answered(question).await;
     let answer = serde_json::json!({"action": "decline", "_meta": {"ralph": {"message": "nobody is there, decide and say so"}}});
     assert_eq!((&answered["id"], &answered["result"]), (&"q".into(), &answer));
     assert_eq!(played.end.questions, ["Which database?"]);

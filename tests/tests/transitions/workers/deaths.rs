@@ -3,12 +3,12 @@
 use ralph_coordinator::flow::workers::rescue;
 use ralph_coordinator::store::view;
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{Assignment, EndReason, Ended, SessionOrder, Text, Work};
+use ralph_shared::wire::{Assignment, EndReason, Ended, Work};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 use sqlx::AssertSqlSafe;
 
 use crate::pool::Pool;
-use crate::scene::turn;
+use crate::scene::{Scene, turn};
 
 async fn one_task(world: &World, repository: Option<&Repository>) -> TaskId {
     let options = FeatureOptions::default();
@@ -277,13 +277,7 @@ async fn an_unknown_duration_is_not_shown() {
     assert_eq!(shown, [None, Some(90_000)]);
     drop(conn);
     let of = pool.claim(1).await.pop().expect("nothing is ready");
-    let Work::Session(SessionOrder {
-        prompt: Text::Inline(prompt),
-        ..
-    }) = of.work
-    else {
-        panic!("{of:?}");
-    };
+    let prompt = Scene::prompt(&of);
     assert!(!prompt.contains(" 0.0"), "{prompt}");
     world.stop().await;
 }
