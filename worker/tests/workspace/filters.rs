@@ -18,10 +18,7 @@ fn with_attributes(attributes: &str, files: &[(&str, &str)]) -> Remote {
         fs::write(seed.join(name), text).unwrap();
     }
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Attributes"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let base = git(&seed, &["rev-parse", "HEAD"]);
-    Remote { base, ..remote }
+    remote.with_base("Attributes")
 }
 
 async fn error_of_checkout(remote: &Remote, workspaces: &Workspaces) -> String {
@@ -174,10 +171,7 @@ async fn an_encoding_that_git_does_not_know_is_named() {
             &format!("100644,{id},odd.txt"),
         ],
     );
-    git(&seed, &["commit", "-q", "-m", "Odd"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let base = git(&seed, &["rev-parse", "HEAD"]);
-    let remote = Remote { base, ..remote };
+    let remote = remote.with_base("Odd");
     let error = error_of_checkout(&remote, &remote.workspaces().await).await;
     assert!(error.contains("odd.txt") && error.contains("NO-SUCH"), "{error}");
 }

@@ -161,12 +161,7 @@ async fn line_end_rules_apply_and_untouched_files_stay() {
             &format!("100644,{blob},stored.bat"),
         ],
     );
-    git(&seed, &["commit", "-q", "-m", "Mix line ends"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Mix line ends");
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let read = |name: &str| fs::read(workspace.path().join(name)).unwrap();
     assert_eq!(read("run.bat"), b"one\r\n");

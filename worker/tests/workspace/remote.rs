@@ -93,10 +93,16 @@ impl Remote {
         fs::write(seed.join("a.txt"), "a\n").unwrap();
         fs::write(seed.join(".gitignore"), "*.log\n").unwrap();
         git(&seed, &["add", "-A"]);
-        git(&seed, &["commit", "-q", "-m", "Begin"]);
+        remote.with_base("Begin")
+    }
+
+    /// Commits the index of the folder `seed` and pushes it to `main`; the commit becomes the base.
+    pub fn with_base(self, message: &str) -> Self {
+        let seed = self.data("seed");
+        git(&seed, &["commit", "-q", "-m", message]);
         git(&seed, &["push", "-q", "origin", "HEAD:main"]);
         let base = git(&seed, &["rev-parse", "HEAD"]);
-        Self { base, ..remote }
+        Self { base, ..self }
     }
 
     pub fn path(&self) -> PathBuf {

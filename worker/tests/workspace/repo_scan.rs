@@ -8,15 +8,13 @@ use crate::remote::{FEATURE, Remote, git};
 
 #[tokio::test]
 async fn a_file_is_followed_through_renames_and_complete_changes() {
-    let mut remote = Remote::new();
+    let remote = Remote::new();
     let seed = remote.dir.path().join("seed");
     let mut lines: Vec<String> = (0..20).map(|n| format!("line {n} of the first text")).collect();
     fs::write(seed.join("first.rs"), lines.join("\n")).unwrap();
     fs::write(seed.join("gone.rs"), "gone\n").unwrap();
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Begin"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    remote.base = git(&seed, &["rev-parse", "HEAD"]);
+    let remote = remote.with_base("Begin");
     for (step, (from, to)) in [
         ("first.rs", "second.rs"),
         ("second.rs", "third.rs"),

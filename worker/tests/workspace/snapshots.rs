@@ -178,12 +178,7 @@ async fn files_hidden_by_a_sparse_checkout_are_not_deleted() {
         fs::write(seed.join(name), name).unwrap();
     }
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Many folders"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Many folders");
     let workspaces = remote.workspaces().await;
     // With a sparse index, only the agent's commit shows that a file of a folder is deleted.
     let whole = &["changed", "changed/d", "in/a", "in/new", "out/gone"][..];
@@ -552,12 +547,7 @@ async fn a_submodule_stays_one_whatever_happens_to_its_git_directory() {
             &format!("160000,{commit},sub"),
         ],
     );
-    git(&seed, &["commit", "-q", "-m", "Add a submodule"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Add a submodule");
     let workspaces = remote.workspaces().await;
     let wreck: [&dyn Fn(&Path); 3] = [
         &|_| {},

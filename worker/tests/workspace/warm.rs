@@ -197,7 +197,7 @@ async fn without_configured_folders_no_output_is_stored() {
     assert_eq!((scene.builds(), built(&scene.session("t-1").await)), (2, None));
 }
 
-/// Cargo rebuilds a dependency when the path of its source changes, and rustc a crate when it runs in another folder.
+/// Cargo rebuilds a dependency if the path of its source changes, and rustc a crate if its folder changes.
 #[tokio::test]
 async fn a_gate_runs_by_the_same_paths_in_each_checkout() {
     let mut tried = 0;

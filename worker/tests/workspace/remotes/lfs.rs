@@ -21,12 +21,7 @@ pub fn scene() -> Remote {
     git(&seed, &["lfs", "track", "*.bin"]);
     fs::write(seed.join("first.bin"), "first\n".repeat(1000)).unwrap();
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Keep large files elsewhere"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    }
+    remote.with_base("Keep large files elsewhere")
 }
 
 /// Whether git-lfs is not installed; most tests here need it.
@@ -105,12 +100,7 @@ async fn without_git_lfs_a_repository_that_needs_it_is_refused() {
     )
     .unwrap();
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Keep large files elsewhere"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Keep large files elsewhere");
     let workspaces = remote.workspaces().await;
     let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
     let refused = workspaces.prepare("t-1", &order).await.unwrap_err();
@@ -155,12 +145,7 @@ async fn odd_work(workspaces: &Workspaces, remote: Remote, rule: &str) -> (Remot
         fs::write(seed.join(format!("{name}.bin")), pointer(name)).unwrap();
     }
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Keep large files elsewhere"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Keep large files elsewhere");
     let workspace = remote.prepare(workspaces, "t-1").await;
     let tree = workspace.path();
     assert_eq!(fs::read_to_string(tree.join("first.bin")).unwrap(), "first\n");
@@ -315,12 +300,7 @@ async fn large_files_go_to_the_server_that_the_base_names() {
     let config = format!("[lfs]\n\tpushurl = file://{}\n", elsewhere.display());
     fs::write(seed.join(".lfsconfig"), config).unwrap();
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Keep large files there"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Keep large files there");
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
     fs::write(workspace.path().join("second.bin"), "second\n".repeat(1000)).unwrap();

@@ -68,10 +68,7 @@ pub fn scene() -> (Remote, String, String) {
     let lib = library(dir, "lib", &[("deep", "../deep.git", &deep)]);
     let seed = dir.join("seed");
     link(&seed, &[("lib", "../lib.git", &lib)]);
-    git(&seed, &["commit", "-q", "-m", "Add a library"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let base = git(&seed, &["rev-parse", "HEAD"]);
-    (Remote { base, ..remote }, lib, deep)
+    (remote.with_base("Add a library"), lib, deep)
 }
 
 #[tokio::test]
@@ -267,12 +264,7 @@ async fn a_missing_submodule_commit_is_reported_with_its_address() {
         &seed,
         &["update-index", "--cacheinfo", &format!("160000,{nowhere},lib")],
     );
-    git(&seed, &["commit", "-q", "-m", "Break it"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Break it");
     let workspaces = Workspaces::open_with(&remote.data("data"), Settings::default())
         .await
         .unwrap();
