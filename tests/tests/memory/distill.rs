@@ -3,7 +3,6 @@
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::recall::lifecycle::Distill;
-use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::memory::embedding::Meaning;
 use ralph_coordinator::flow::{
     Settings,
@@ -14,6 +13,7 @@ use ralph_shared::ids::{DispatchId, RunId};
 use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};
 use uuid::Uuid;
 
+use super::scene;
 use super::trust::settings;
 use crate::revoking::revoked::revoke;
 
@@ -58,12 +58,7 @@ async fn learn(world: &mut World) -> Spawned {
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
     let options = FeatureOptions::default();
     let (_, run, _) = world.submit("kettle", None, GRAPH, &options).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(world, run).await;
     worker
 }
 
@@ -102,12 +97,7 @@ async fn a_merged_learning_is_revoked_with_any_of_its_sources() {
     assert_eq!(begin(&world).await, 1);
     assert_eq!(begin(&world).await, 0, "one session a repository");
     let run = run_of_session(&world).await;
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     let rows = |texts: &[(&str, bool)]| -> Vec<(String, bool)> {
         texts
             .iter()
@@ -199,7 +189,7 @@ async fn a_merge_is_ignored_when_a_source_was_revoked_meanwhile() {
     assert_eq!(revoke(&world, wrong).await, Some(1));
     std::fs::write(world.gate("merge"), "").unwrap();
     let run = run_of_session(&world).await;
-    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    scene::completes(&world, run).await;
     let live: Vec<String> = learnings(&world)
         .await
         .into_iter()
@@ -238,7 +228,7 @@ async fn a_merge_is_ignored_when_a_source_was_edited_meanwhile() {
     assert_eq!(edited, library::Edited::Changed);
     std::fs::write(world.gate("merge"), "").unwrap();
     let run = run_of_session(&world).await;
-    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    scene::completes(&world, run).await;
     let all = learnings(&world).await;
     assert!(all.len() == 5 && all.iter().all(|(_, live)| *live), "{all:?}");
     assert!(

@@ -1,13 +1,13 @@
 //! Outcomes of attempts that were shown an entry, journals of earlier runs, and revoked attempts.
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_coordinator::flow::memory::upkeep;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 
 use super::prompts::prompts_with;
+use super::scene;
 use super::trust::{settings, shown};
 use crate::revoking::revoked::revoke;
 
@@ -49,12 +49,7 @@ async fn trials_record_the_ends_of_attempts_and_keep_an_entrys_weight() {
     @done
 ";
     let (_, run, _) = world.submit("serials", None, graph, &options(1)).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     // The coordinator may have done this already.
     upkeep::tick(&world.db).await.unwrap();
     let trials: Vec<(String, bool)> =
@@ -107,7 +102,7 @@ async fn later_runs_find_the_journal_of_an_ended_run() {
     @done
 ";
     let (_, run, _) = world.submit("first", None, first, &options(0)).await.unwrap();
-    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    scene::completes(&world, run).await;
     upkeep::tick(&world.db).await.unwrap();
     let second = "
 - key: two
@@ -117,12 +112,7 @@ async fn later_runs_find_the_journal_of_an_ended_run() {
     @done
 ";
     let (_, run, _) = world.submit("second", None, second, &options(0)).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     drop(worker);
     world.stop().await;
 }
@@ -146,12 +136,7 @@ async fn revoking_an_attempt_removes_its_entries_and_restores_replaced_ones() {
     @done
 "#;
     let (_, run, _) = world.submit("kettle", None, graph, &options(0)).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     let asked = "How hot the kettle boils";
     assert_eq!(shown(&world, Kind::Knowledge, asked).await, ["the KETTLE boils"]);
     let wrong = sqlx::query_scalar("select dispatch_id from knowledge where title = 'the KETTLE boils'");
@@ -179,12 +164,7 @@ async fn a_held_out_attempt_sees_no_entries_of_other_tasks() {
     @done
 ";
     let (_, run, _) = world.submit("serials", None, graph, &options(1)).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     let left_out: Vec<Option<String>> =
         sqlx::query_scalar("select left_out from memory_uses order by dispatch_id")
             .fetch_all(&world.db)

@@ -1,7 +1,9 @@
 //! A world without agents: the test reports agents' words itself, and so chooses their order.
 
+use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::apply::ReportFate;
 use ralph_coordinator::flow::memory::upkeep;
+use ralph_shared::ids::{FeatureId, RunId};
 use ralph_shared::wire::{Assignment, Ended, Finished, SessionReport, Work};
 use ralph_tests::harness::{FeatureOptions, World};
 
@@ -14,10 +16,16 @@ pub async fn world() -> World {
 }
 
 /// Submits a feature without a repository; returns its id.
-pub async fn submit(world: &World, name: &str, graph: &str) -> ralph_shared::ids::FeatureId {
+pub async fn submit(world: &World, name: &str, graph: &str) -> FeatureId {
     let mut options = FeatureOptions::default();
     options.run.backoff_ms = 0;
     world.submit(name, None, graph, &options).await.unwrap().0
+}
+
+/// Waits for the run's end, which must be complete.
+pub async fn completes(world: &World, run: RunId) {
+    let outcome = world.ended(run).await.unwrap();
+    assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
 }
 
 /// Claims the one task that is ready.

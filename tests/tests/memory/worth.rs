@@ -2,7 +2,6 @@
 //! themselves.
 
 use ralph_coordinator::domain::recall::{Ended, lift};
-use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::assignment::preview;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_coordinator::flow::memory::upkeep;
@@ -43,12 +42,7 @@ async fn the_lift_compares_first_attempts_with_held_out_ones() {
         ..FeatureOptions::default()
     };
     let (_, run, _) = world.submit("serials", None, &graph, &options).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     upkeep::tick(&world.db).await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
     let [with, without] = view::trials(&mut conn, Some("")).await.unwrap();
