@@ -9,7 +9,7 @@ use super::pool::Pool;
 use super::scene;
 use super::trust::settings;
 
-/// The model of a session, and why.
+/// The model of a session, and the reason for it.
 async fn model(world: &World, of: &Assignment) -> (String, String) {
     let Work::Session(order) = &of.work else {
         panic!("no session: {of:?}");

@@ -200,7 +200,6 @@ impl Heard {
             .to_owned()
     }
 
-    /// The agent's message text, joined.
     pub fn text(&self) -> String {
         text(&self.updates)
     }

@@ -54,7 +54,6 @@ impl User {
         &self.home
     }
 
-    /// Writes a file into the home.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.home.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads the messages of a request.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["messages"].as_array().into_iter().flatten();
     messages
@@ -43,7 +42,6 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// The body of an error.
 pub fn error(status: u16) -> Value {
     let kind = match status {
         429 => "rate_limit_error",
@@ -53,7 +51,6 @@ pub fn error(status: u16) -> Value {
     json!({ "type": "error", "error": { "type": kind, "message": format!("scripted {status}") } })
 }
 
-/// A complete answer.
 pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     let (content, stop) = match saying {
         Saying::Text(text) => (json!({ "type": "text", "text": text }), "end_turn"),

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads the messages of a request.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["messages"].as_array().into_iter().flatten();
     messages
@@ -44,7 +43,6 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// The body of an error.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "message": format!("scripted {status}"), "type": "scripted", "code": status } })
 }
@@ -69,7 +67,6 @@ fn usage((input, output): (u64, u64)) -> Value {
     json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output })
 }
 
-/// A complete answer.
 pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     let (message, finish) = content(saying);
     json!({

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads the messages of a request.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["contents"].as_array().into_iter().flatten();
     messages
@@ -38,12 +37,10 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// The body of an error.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "code": status, "message": format!("scripted {status}"), "status": "SCRIPTED" } })
 }
 
-/// A complete answer.
 pub fn whole(saying: &Saying, model: &str, (input, output): (u64, u64)) -> Value {
     let part = match saying {
         Saying::Text(text) => json!({ "text": text }),

@@ -8,7 +8,6 @@ use super::tools::Tool;
 /// Separates the name of a group of tools from a tool's name; no name contains it.
 const WITHIN: char = '/';
 
-/// Reads the messages of a request.
 pub fn messages(body: &Value) -> Vec<Message> {
     if let Some(text) = body["input"].as_str() {
         return vec![Message {
@@ -68,7 +67,6 @@ fn read(tool: &Value, group: Option<&str>) -> Option<Tool> {
     Some(Tool { name, schema })
 }
 
-/// The body of an error.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "message": format!("scripted {status}"), "type": "scripted", "code": status.to_string() } })
 }
@@ -104,7 +102,6 @@ fn item(saying: &Saying) -> Value {
     }
 }
 
-/// A complete answer.
 pub fn whole(saying: &Saying, model: &str, (input, output): (u64, u64)) -> Value {
     json!({
         "id": id("resp"), "object": "response", "created_at": 1, "model": model, "status": "completed",

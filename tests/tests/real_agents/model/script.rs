@@ -22,7 +22,6 @@ pub struct Script {
     /// One step for each turn of the model.
     steps: Vec<Step>,
     last_words: Vec<String>,
-    /// HTTP status of the first answer.
     pub first_status: Option<u16>,
     /// The step whose first answer does not end.
     pub hold_at: Option<usize>,

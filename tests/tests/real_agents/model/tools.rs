@@ -48,7 +48,6 @@ pub fn write(tools: &[Tool], cwd: Option<&str>, path: &str, text: &str) -> Optio
     Some((tool.name.clone(), call))
 }
 
-/// The call that runs a command.
 pub fn run(tools: &[Tool], command: &str) -> Option<(String, Value)> {
     let names = [
         "bash",

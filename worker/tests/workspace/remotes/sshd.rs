@@ -35,7 +35,6 @@ pub fn make_key(path: &Path) {
     assert!(made.unwrap().success());
 }
 
-/// The public half of a key.
 pub fn public(key: &Path) -> String {
     let text = fs::read_to_string(key.with_extension("pub")).unwrap();
     text.trim().to_owned()
