@@ -1,4 +1,5 @@
-//! The private servers, with real programs: `make setup` (or RALPH_PG_BIN and RALPH_NATS_SERVER) provides them.
+//! Tests of the private servers, with real programs: `make setup` (or RALPH_PG_BIN and RALPH_NATS_SERVER)
+//! provides them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +19,7 @@ use ralph_coordinator::embedded::{
 };
 use sqlx::{Connection, PgConnection};
 
-/// Far more than anything here takes; reached only by a failing test.
+/// Far more time than any step takes; only a failing test reaches it.
 const BOUND: Duration = Duration::from_secs(30);
 
 async fn start_postgres(data: &DataDir) -> Postgres {
@@ -43,7 +44,7 @@ async fn connect(nats: &Nats, role: Role) -> async_nats::Client {
         .unwrap()
 }
 
-/// Asks again until it holds; panics after [`BOUND`].
+/// Polls until `holds` returns true; panics after [`BOUND`].
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let mut tick = tokio::time::interval(Duration::from_millis(10));
     let wait = async {
@@ -53,7 +54,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     };
     tokio::time::timeout(BOUND, wait)
         .await
-        .unwrap_or_else(|_| panic!("waited in vain for {what}"));
+        .unwrap_or_else(|_| panic!("timed out waiting for {what}"));
 }
 
 #[tokio::test]
@@ -97,9 +98,9 @@ async fn postgres_keeps_its_data_over_a_stop_and_a_crash() {
     postgres.stop().await;
 }
 
-/// As root the server runs as another user, who can't enter the folder above.
+/// Run as root, the server runs as another user, who can't enter the folder above.
 #[tokio::test]
-async fn every_postgres_that_is_found_starts_in_a_folder_that_is_closed_above() {
+async fn every_installed_postgres_starts_below_a_closed_folder() {
     for server in SearchPaths::from_env().postgres().unwrap() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir::open(&folder.path().join("a,b")).unwrap();
@@ -143,7 +144,7 @@ async fn postgres_with_a_broken_setting_says_why_it_does_not_start() {
 }
 
 #[tokio::test]
-async fn postgres_wants_the_password() {
+async fn postgres_requires_the_password() {
     let folder = tempfile::tempdir().unwrap();
     let data = DataDir::open(folder.path()).unwrap();
     let postgres = start_postgres(&data).await;
@@ -178,7 +179,7 @@ async fn nats_comes_back_on_its_port_with_its_store() {
         .await
         .unwrap();
 
-    // A crash: the supervisor starts it again.
+    // After a crash the supervisor starts the server again.
     let mut phases = nats.phases();
     kill(Pid::from_raw(nats.pid().unwrap().cast_signed()), Signal::SIGKILL).unwrap();
     let again = phases.wait_for(|phase| matches!(phase, Phase::Running { starts, .. } if *starts > 1));
@@ -222,7 +223,7 @@ async fn nats_takes_another_port_when_its_own_is_taken() {
 }
 
 #[tokio::test]
-async fn worker_takes_tickets_and_reports_but_does_not_speak_as_a_coordinator() {
+async fn a_worker_takes_tickets_and_reports_but_cannot_act_as_a_coordinator() {
     use futures::StreamExt;
     use jetstream::{consumer, stream};
 
@@ -275,9 +276,9 @@ async fn worker_takes_tickets_and_reports_but_does_not_speak_as_a_coordinator() 
         .await
         .unwrap();
 
-    // Orders are answered.
+    // A worker can answer orders.
     let mut orders = worker.subscribe("ralph.control.one").await.unwrap();
-    // An answer on the same connection: by then the server knows the subscription.
+    // Send a request on the same connection: its answer proves that the server knows the subscription.
     theirs.get_stream("RALPH_TICKETS").await.unwrap();
     let (answer, ()) = tokio::join!(coordinator.request("ralph.control.one", "drain".into()), async {
         let order = tokio::time::timeout(BOUND, orders.next()).await.unwrap().unwrap();
@@ -288,7 +289,7 @@ async fn worker_takes_tickets_and_reports_but_does_not_speak_as_a_coordinator() 
     });
     assert_eq!(answer.unwrap().payload, "draining");
 
-    // Nothing of this is a worker's to say or to read.
+    // A worker may neither publish nor read any of this.
     let mut all = coordinator.subscribe(">").await.unwrap();
     own.query_account().await.unwrap();
     for subject in [
@@ -348,7 +349,7 @@ async fn a_data_folder_has_one_holder_and_one_reader() {
 }
 
 #[test]
-fn a_data_folder_in_a_repository_brings_nothing_of_its_own_into_commits() {
+fn a_data_folder_in_a_repository_stays_out_of_commits() {
     let folder = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| {
         let output = Command::new("git")
@@ -375,7 +376,7 @@ fn a_data_folder_in_a_repository_brings_nothing_of_its_own_into_commits() {
     );
     drop(data);
 
-    // Nor is anything of its own taken out of them: a clone's folders are open.
+    // A data folder doesn't use folders that came with a clone: their modes are open.
     let open = |name: &str| {
         fs::create_dir_all(path.join(name)).unwrap();
         fs::set_permissions(path.join(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -390,7 +391,7 @@ fn a_data_folder_in_a_repository_brings_nothing_of_its_own_into_commits() {
     assert!(error.to_string().contains(".ralph/secrets"), "{error}");
     fs::set_permissions(path.join("secrets"), fs::Permissions::from_mode(0o700)).unwrap();
 
-    // Whatever their modes are: whoever clones with a strict mask gets closed ones.
+    // Tracked files are refused whatever their modes: a clone with a strict umask closes them.
     fs::write(path.join("secrets/token"), "known to others").unwrap();
     git(&["add", "--force", ".ralph/secrets/token"]);
     let error = DataDir::open(&path).unwrap_err();
@@ -399,13 +400,13 @@ fn a_data_folder_in_a_repository_brings_nothing_of_its_own_into_commits() {
     git(&["rm", "--quiet", "--cached", ".ralph/secrets/token"]);
     drop(DataDir::open(&path).unwrap());
 
-    // Rules of somebody else stay.
+    // An existing .gitignore is not changed.
     fs::write(path.join(".gitignore"), "*\n").unwrap();
     drop(DataDir::open(&path).unwrap());
     assert_eq!(fs::read_to_string(path.join(".gitignore")).unwrap(), "*\n");
 }
 
-/// The process that the next test kills: it starts both servers, says so, and waits to be killed.
+/// The process that the next test kills: it starts both servers, prints READY, and waits to be killed.
 #[tokio::test]
 #[ignore = "started by killed_parent_leaves_no_process"]
 async fn hold_servers_until_killed() {
@@ -441,12 +442,12 @@ async fn killed_parent_leaves_no_process() {
     );
     kill(Pid::from_raw(parent.id().cast_signed()), Signal::SIGKILL).unwrap();
     parent.wait().unwrap();
-    until("the end of all children", || {
+    until("all children to end", || {
         !children.iter().any(|child| lives(*child))
     })
     .await;
 
-    // What was killed goes on.
+    // A new process can use the data of the killed one.
     let data = DataDir::open(folder.path()).unwrap();
     start_postgres(&data).await.stop().await;
     start_nats(&data).await.stop().await;
@@ -459,7 +460,7 @@ fn stat(pid: u32) -> Option<(String, u32)> {
     Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
 }
 
-/// A zombie that nobody reaps yet has ended.
+/// A zombie counts as ended, though nobody has reaped it.
 fn lives(pid: u32) -> bool {
     stat(pid).is_some_and(|(state, _)| state != "Z")
 }

@@ -1,4 +1,5 @@
-//! Any text of an agent: it parses, a failure is found in it, and once defused it says nothing (SPEC 4, 6.8).
+//! Any agent text parses, yields a failure description, and contains no sigil once it is defused (SPEC 4,
+//! 6.8).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What happens at once comes out as if it had happened one after the other.
+//! Concurrent changes to the memory give the same result as one after the other.
 
 use futures::future::join_all;
 use ralph_coordinator::domain::recall::Kind;
@@ -20,11 +20,11 @@ fn graph(tasks: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_that_learn_the_same_at_once_leave_one_entry() {
+async fn concurrent_tasks_with_the_same_knowledge_leave_one_live_entry() {
     const TASKS: usize = 6;
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
-    // Of features of their own: reports of one feature wait for each other anyway.
+    // Separate features: reports of one feature wait for each other anyway.
     for n in 0..TASKS {
         scene::submit(&world, &format!("kettle-{n}"), &graph(1)).await;
     }
@@ -52,7 +52,7 @@ async fn tasks_that_learn_the_same_at_once_leave_one_entry() {
     assert_eq!(
         live,
         (1, i64::try_from(TASKS).unwrap()),
-        "the others are kept, and linked"
+        "the others remain, linked to the live one"
     );
     assert_eq!(
         shown(&world, Kind::Knowledge, "How the kettle boils").await.len(),
@@ -65,7 +65,7 @@ async fn number(world: &World, sql: &'static str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_coordinators_keep_the_memory_in_order_once() {
+async fn concurrent_upkeep_indexes_every_entry_once() {
     const TASKS: usize = 8;
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
@@ -120,14 +120,14 @@ async fn two_coordinators_keep_the_memory_in_order_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_holds_the_memory_before_it_touches_what_stands_there() {
+async fn a_report_locks_the_memory_before_it_changes_an_entry() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
     let learned = "<knowledge tags='kettle' title='The kettle boils'>At 100 degrees.</knowledge>";
     scene::fails(&pool, learned).await;
     let again = scene::claims(&pool).await;
-    // As whoever follows the repository or purges: it holds the memory, and then changes an entry.
+    // Like a repository scan or a purge: lock the memory, then change an entry.
     let mut holds = world.db.begin().await.unwrap();
     store::memory::library::lock(&mut holds, &[""]).await.unwrap();
     sqlx::raw_sql("set local lock_timeout = '200ms'")

@@ -1,4 +1,4 @@
-//! The memory stays within its bounds by hiding what is worth least, and says why.
+//! The memory stays within its bounds by hiding its least valuable entries, and records the reason.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::recall::lifecycle::Bounds;
@@ -27,7 +27,6 @@ fn line(number: usize) -> ImportLine {
     }
 }
 
-/// Names of the live entries.
 async fn live(world: &World) -> Vec<String> {
     sqlx::query_scalar(
         "select coalesce(external_id, 'by hand') from learnings
@@ -43,7 +42,7 @@ async fn set(world: &World, sql: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_unused_or_too_much_is_hidden() {
+async fn unused_surplus_and_stale_entries_are_hidden() {
     let world = World::start().await.unwrap();
     let lines: Vec<ImportLine> = (1..=5).map(line).collect();
     library::import(&world.db, "", &lines).await.unwrap();
@@ -148,7 +147,7 @@ async fn what_is_unused_or_too_much_is_hidden() {
     );
     drop(conn);
 
-    // What is brought back counts from then on.
+    // A restored entry's unused time counts from the restore.
     let unused: Uuid = sqlx::query_scalar("select id from learnings where external_id = 'e3'")
         .fetch_one(&world.db)
         .await
@@ -160,7 +159,7 @@ async fn what_is_unused_or_too_much_is_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_used_while_upkeep_looks_is_not_hidden() {
+async fn an_entry_used_while_upkeep_waits_is_not_hidden() {
     let world = World::start().await.unwrap();
     library::import(&world.db, "", &[line(1), line(2)]).await.unwrap();
     set(
@@ -168,7 +167,7 @@ async fn what_is_used_while_upkeep_looks_is_not_hidden() {
         "update learnings set released_at = now() - interval '366 days'",
     )
     .await;
-    // Somebody is at this memory: upkeep has seen its entries, and waits.
+    // Another transaction holds the memory: upkeep has selected its entries and waits.
     let mut holds = world.db.begin().await.unwrap();
     store::memory::library::lock(&mut holds, &[""]).await.unwrap();
     let db = world.db.clone();
@@ -179,7 +178,7 @@ async fn what_is_used_while_upkeep_looks_is_not_hidden() {
         "update learnings set last_used_at = now() where external_id = 'e1'",
     )
     .await;
-    // Another coordinator leaves the round to it.
+    // Another coordinator skips a memory whose upkeep is under way.
     let nothing = Pruned::default();
     assert_eq!(
         lifecycle::tick(&world.db, &Bounds::default()).await.unwrap(),
@@ -192,7 +191,7 @@ async fn what_is_used_while_upkeep_looks_is_not_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_fails_keeps_the_others_from_nothing() {
+async fn a_failed_pruning_step_does_not_stop_the_others() {
     let world = World::start().await.unwrap();
     let lines: Vec<ImportLine> = (1..=3).map(line).collect();
     library::import(&world.db, "", &lines).await.unwrap();

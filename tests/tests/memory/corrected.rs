@@ -1,4 +1,4 @@
-//! What people bring back and change stands beside nothing that says the same.
+//! Restored and edited entries never stand beside a live entry with the same content.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::recall::lifecycle::NotRestorable;
@@ -30,7 +30,7 @@ async fn given(world: &World, title: &str, body: &str) -> Uuid {
     id
 }
 
-/// What is live.
+/// Bodies of the live entries.
 async fn live(world: &World) -> Vec<String> {
     sqlx::query_scalar(
         "select body from knowledge where pruned_at is null and superseded_by is null order by id",
@@ -40,7 +40,7 @@ async fn live(world: &World) -> Vec<String> {
     .unwrap()
 }
 
-/// Which entries can't come back, and those that have their places.
+/// Entries that cannot be restored, each with the entry that replaced it.
 async fn refused(world: &World, ids: &[Uuid]) -> Vec<(Uuid, Option<Uuid>)> {
     match library::restore(&world.db, ids).await.unwrap() {
         Restored::Refused(stay) => {
@@ -56,7 +56,7 @@ async fn refused(world: &World, ids: &[Uuid]) -> Vec<(Uuid, Option<Uuid>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_back_stands_beside_nothing_that_says_the_same() {
+async fn an_entry_is_not_restored_beside_a_live_one_of_the_same_content() {
     let world = scene::world().await;
     let other = given(&world, "The stove burns", "Gas.").await;
     let old = given(&world, "The kettle boils", "At 50 degrees.").await;
@@ -64,7 +64,7 @@ async fn what_comes_back_stands_beside_nothing_that_says_the_same() {
     let new = given(&world, "The kettle boils on a stove", "At 100 degrees.").await;
     assert_eq!(refused(&world, &[old, other]).await, [(old, Some(new))]);
     assert_eq!(live(&world).await, ["At 100 degrees."], "all or none");
-    // Nor do two come back that say the same.
+    // Two entries with the same content are not restored together.
     library::prune(&world.db, &[new]).await.unwrap();
     assert_eq!(refused(&world, &[new, old]).await, [(old, Some(new))]);
     let restored = library::restore(&world.db, &[old, other]).await.unwrap();
@@ -74,7 +74,7 @@ async fn what_comes_back_stands_beside_nothing_that_says_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_replaced_is_not_edited() {
+async fn a_replaced_entry_cannot_be_edited() {
     let world = scene::world().await;
     let old = given(&world, "The kettle boils", "At 50 degrees.").await;
     let new = given(&world, "The kettle boils", "At 90 degrees.").await;
@@ -92,12 +92,12 @@ async fn what_was_replaced_is_not_edited() {
             .fetch_all(&world.db)
             .await
             .unwrap();
-    let said = |body: &str, tags: &str| (body.to_owned(), tags.to_owned());
+    let entry = |body: &str, tags: &str| (body.to_owned(), tags.to_owned());
     assert_eq!(
         entries,
         [
-            said("At 50 degrees.", "kettle water"),
-            said("At 100 degrees.", "kettle steam"),
+            entry("At 50 degrees.", "kettle water"),
+            entry("At 100 degrees.", "kettle steam"),
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! What the memory keeps of tasks and features that end early or are deleted.
+//! Memory of tasks and features that end early or are deleted.
 
 use ralph_coordinator::domain::recall::Kind;
 
@@ -22,7 +22,7 @@ use crate::revoking::revoked::somebody_waits;
 
 const NOTED: &str = "<journal>The kettle boils over when it is full.</journal>";
 
-/// Journals that the index holds.
+/// Journals in the index: documents, and the count in the statistics.
 async fn journals(world: &World) -> (i64, i64) {
     sqlx::query_as(
         "select (select count(*) from memory_docs where kind = $1),
@@ -35,7 +35,7 @@ async fn journals(world: &World) -> (i64, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn journals_of_a_feature_leave_the_index_with_it() {
+async fn journals_of_a_deleted_feature_leave_the_index() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let feature = scene::submit(
@@ -73,7 +73,7 @@ async fn journals_of_sessions_that_outlive_their_run_are_indexed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_deleted_task_learned_stays_without_it() {
+async fn entries_of_a_deleted_task_stay_without_a_task() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -96,8 +96,8 @@ async fn what_a_deleted_task_learned_stays_without_it() {
     .fetch_all(&world.db)
     .await
     .unwrap();
-    let left = ["At 100 degrees.", "It boils over."].map(|body| (body.to_owned(), true));
-    assert_eq!(tasks, left, "those of the other task");
+    let expected = ["At 100 degrees.", "It boils over."].map(|body| (body.to_owned(), true));
+    assert_eq!(tasks, expected, "only entries of the other task name a task");
     let entries: i64 =
         sqlx::query_scalar("select (select count(*) from learnings) + (select count(*) from knowledge)")
             .fetch_one(&world.db)
@@ -114,7 +114,7 @@ async fn prompt_of(world: &World, of: &Assignment) -> Option<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prompts_that_were_sent_with_those_of_a_deleted_task_stay() {
+async fn the_prompt_of_another_task_stays_when_a_task_is_deleted() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -149,7 +149,7 @@ fn given(number: usize) -> library::ImportLine {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_people_gave_is_not_merged_by_sessions() {
+async fn imported_entries_are_not_distilled() {
     let world = scene::world().await;
     let lines: Vec<_> = (0..9).map(given).collect();
     library::import(&world.db, "kettle", &lines).await.unwrap();
@@ -164,7 +164,7 @@ async fn what_people_gave_is_not_merged_by_sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_that_shows_what_is_purged_goes_while_its_session_runs() {
+async fn a_purge_deletes_the_prompt_of_a_running_session() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -190,7 +190,8 @@ async fn a_prompt_that_shows_what_is_purged_goes_while_its_session_runs() {
     assert_eq!(prompt_of(&world, &of).await, None);
 }
 
-/// Two tasks, of which the second one is told more than fits a message, and shown what the first one learned.
+/// Submits two tasks and completes the first. The second has a prompt too long for one message, which shows
+/// what the first one learned.
 async fn learns_a_secret(world: &World, pool: &Pool<'_>) {
     let graph = format!(
         "- {{key: a, title: Boil a kettle}}\n- {{key: b, title: Boil a kettle again, after: [a], description: '{}'}}",
@@ -205,7 +206,7 @@ async fn learns_a_secret(world: &World, pool: &Pool<'_>) {
     scene::upkeep(world).await;
 }
 
-/// The prompt that a worker is to fetch in parts, while they are there.
+/// A prompt that a worker fetches in parts, or `None` once the parts are deleted.
 async fn parts(world: &World, of: &Assignment) -> Option<String> {
     let Work::Session(order) = &of.work else {
         panic!("no session: {of:?}");
@@ -218,13 +219,13 @@ async fn parts(world: &World, of: &Assignment) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_parts_of_a_long_prompt_that_shows_what_is_purged_go_with_it() {
+async fn a_purge_deletes_the_parts_of_a_long_prompt_that_shows_the_entry() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     learns_a_secret(&world, &pool).await;
     let of = scene::claims(&pool).await;
-    let told = parts(&world, &of).await.unwrap();
-    assert!(told.contains("4711"));
+    let prompt = parts(&world, &of).await.unwrap();
+    assert!(prompt.contains("4711"));
     let other = {
         let mut conn = world.db.acquire().await.unwrap();
         let other = Some(DispatchId::new());
@@ -239,13 +240,13 @@ async fn the_parts_of_a_long_prompt_that_shows_what_is_purged_go_with_it() {
     assert_eq!(library::purge(&world.db, &[entry]).await.unwrap(), (1, 1));
     assert_eq!(parts(&world, &of).await, None);
     let mut conn = world.db.acquire().await.unwrap();
-    let left = store::blob::text(&mut conn, &other).await.unwrap();
-    assert_eq!(left.as_deref(), Ok("another prompt"));
+    let other_text = store::blob::text(&mut conn, &other).await.unwrap();
+    assert_eq!(other_text.as_deref(), Ok("another prompt"));
     drop(conn);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_prompt_that_is_sent_anew_the_parts_stay() {
+async fn a_prompt_sent_again_keeps_its_new_parts() {
     let world = World::calm().await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
     let dispatch = DispatchId::new();
@@ -264,7 +265,7 @@ async fn of_a_prompt_that_is_sent_anew_the_parts_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
+async fn a_prompt_sent_during_a_purge_is_not_stored() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     learns_a_secret(&world, &pool).await;
@@ -280,7 +281,7 @@ async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    // A purge that has looked for prompts, and isn't committed yet.
+    // The purge has searched for prompts and is not committed yet.
     let mut purge = world.db.begin().await.unwrap();
     store::memory::exposures::hold_back_prompts(&mut purge)
         .await

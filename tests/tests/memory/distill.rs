@@ -1,8 +1,8 @@
-//! Learnings that say nearly the same are merged by a session; what it made goes with what it was made from.
+//! A session merges learnings that say nearly the same. Revoking one of the sources revokes the merged
+//! learning too.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::recall::lifecycle::Distill;
-use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::memory::embedding::Meaning;
 use ralph_coordinator::flow::{
     Settings,
@@ -13,6 +13,7 @@ use ralph_shared::ids::{DispatchId, RunId};
 use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};
 use uuid::Uuid;
 
+use super::scene;
 use super::trust::settings;
 use crate::revoking::revoked::revoke;
 
@@ -21,7 +22,7 @@ pub const ABOVE: Distill = Distill {
     usd_a_day: 1.0,
 };
 
-/// Two tasks that learn about the same: four learnings, and a fifth that is wrong.
+/// Two tasks about one subject: four learnings, and a fifth that is wrong.
 const GRAPH: &str = r#"
 - key: good
   title: Boil water
@@ -39,7 +40,7 @@ const GRAPH: &str = r#"
     @done
 "#;
 
-/// The settings of a world whose scripted agent answers an order to merge: this becomes part of its script.
+/// Settings of a world whose scripted agent runs `script` when it has to merge learnings.
 fn merging(folder: &std::path::Path, script: &str) -> Settings {
     let text = format!("=== head\n{script}\n=== learning\nlearned: {{{{ text }}}}\n");
     std::fs::write(folder.join("distill.md"), text).unwrap();
@@ -51,18 +52,13 @@ fn merging(folder: &std::path::Path, script: &str) -> Settings {
     }
 }
 
-/// Both tasks are done; nothing was merged yet.
+/// Completes both tasks without merging anything.
 async fn learn(world: &mut World) -> Spawned {
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
     let options = FeatureOptions::default();
     let (_, run, _) = world.submit("kettle", None, GRAPH, &options).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(world, run).await;
     worker
 }
 
@@ -80,7 +76,7 @@ async fn run_of_session(world: &World) -> RunId {
     RunId(run)
 }
 
-/// Text and whether it is live, of all learnings.
+/// Texts of all learnings, each with whether it is live.
 async fn learnings(world: &World) -> Vec<(String, bool)> {
     sqlx::query_as(
         "select body, pruned_at is null and superseded_by is null from learnings order by origin, id",
@@ -91,9 +87,9 @@ async fn learnings(world: &World) -> Vec<(String, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_sources() {
+async fn a_merged_learning_is_revoked_with_any_of_its_sources() {
     let folder = tempfile::tempdir().unwrap();
-    // The second one names too few to be a merger, and one that it was not given.
+    // The second learning names too few sources, and one that the session did not receive.
     let script = r#"@on-kind distill @say <learning category="pitfall" tags="kettle" merges="{{ ids[0] }}, {{ ids[1] }},{{ ids[2] }},{{ ids[4] }}">Full kettles boil over.</learning>
 @on-kind distill @say <learning category="pitfall" tags="kettle" merges="{{ ids[0] }},l-000000000000">Not this.</learning>"#;
     let mut world = World::start_with(merging(folder.path(), script)).await.unwrap();
@@ -101,13 +97,8 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
     assert_eq!(begin(&world).await, 1);
     assert_eq!(begin(&world).await, 0, "one session a repository");
     let run = run_of_session(&world).await;
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
-    let stands = |texts: &[(&str, bool)]| -> Vec<(String, bool)> {
+    scene::completes(&world, run).await;
+    let rows = |texts: &[(&str, bool)]| -> Vec<(String, bool)> {
         texts
             .iter()
             .map(|(text, live)| ((*text).to_owned(), *live))
@@ -115,7 +106,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
     };
     assert_eq!(
         learnings(&world).await,
-        stands(&[
+        rows(&[
             ("The kettle boils over when it is full.", false),
             ("Never fill the kettle to the brim.", false),
             ("A full kettle boils over onto the stove.", false),
@@ -145,7 +136,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
         found(&world).await,
         ["Fill the kettle to two thirds.", "Full kettles boil over."]
     );
-    assert_eq!(begin(&world).await, 0, "what is left has not grown");
+    assert_eq!(begin(&world).await, 0, "the remaining learnings have not grown");
     let (made, merged): (i32, i32) = sqlx::query_as("select made, merged from distillations")
         .fetch_one(&world.db)
         .await
@@ -159,7 +150,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
     assert_eq!(revoke(&world, wrong).await, Some(2));
     assert_eq!(
         learnings(&world).await,
-        stands(&[
+        rows(&[
             ("The kettle boils over when it is full.", true),
             ("Never fill the kettle to the brim.", true),
             ("A full kettle boils over onto the stove.", true),
@@ -177,7 +168,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
+async fn a_merge_is_ignored_when_a_source_was_revoked_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::start_with(settings()).await.unwrap();
     let script = format!(
@@ -197,7 +188,7 @@ async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
     assert_eq!(revoke(&world, wrong).await, Some(1));
     std::fs::write(world.gate("merge"), "").unwrap();
     let run = run_of_session(&world).await;
-    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    scene::completes(&world, run).await;
     let live: Vec<String> = learnings(&world)
         .await
         .into_iter()
@@ -210,7 +201,7 @@ async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_counts_for_nothing_when_a_source_was_corrected_meanwhile() {
+async fn a_merge_is_ignored_when_a_source_was_edited_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::start_with(settings()).await.unwrap();
     let script = format!(
@@ -235,7 +226,7 @@ async fn an_answer_counts_for_nothing_when_a_source_was_corrected_meanwhile() {
     assert_eq!(edited, library::Edited::Changed);
     std::fs::write(world.gate("merge"), "").unwrap();
     let run = run_of_session(&world).await;
-    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    scene::completes(&world, run).await;
     let all = learnings(&world).await;
     assert!(all.len() == 5 && all.iter().all(|(_, live)| *live), "{all:?}");
     assert!(

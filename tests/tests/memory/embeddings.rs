@@ -1,9 +1,9 @@
-//! An outside model's vectors help to order what is remembered; while it is away, slow or wrong, the memory works without.
+//! Vectors of an external model help to rank memory entries. While the model is away, slow or wrong, the
+//! memory works without it.
 
 use std::time::Duration;
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::embedder::Embedder;
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::flow::memory::embed_entries::{self, Embedded};
@@ -15,6 +15,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::model::{DIMENSIONS, KEY, Model, REFUSED, mode};
+use super::scene;
 use super::trust::settings;
 
 fn learned(id: &str, days: i64, title: &str, body: &str) -> ImportLine {
@@ -31,7 +32,8 @@ fn learned(id: &str, days: i64, title: &str, body: &str) -> ImportLine {
     }
 }
 
-/// Two entries that share as many words with the question; the older one's text is like it otherwise.
+/// Two entries that share equally many words with the question; the older one's text is more similar
+/// otherwise.
 async fn learn_two(world: &World) {
     let lines = [
         learned(
@@ -57,7 +59,7 @@ fn with(embedder: &Embedder) -> Settings {
     }
 }
 
-/// Names of the entries that are shown for a question whose last word no entry has, best first; as a claim asks.
+/// Names of the entries shown for a question whose last word no entry contains, best first, as a claim asks.
 async fn shown(world: &World, embedder: Option<&Embedder>) -> Vec<String> {
     let asked = QueryLine {
         query_id: "q".to_owned(),
@@ -112,7 +114,7 @@ async fn vectors_help_to_order_and_nothing_depends_on_them() {
         assert_eq!(shown(&world, Some(&embedder)).await, ["newer", "older"], "{why}");
         let trouble = embedder.trouble().unwrap();
         assert!(trouble.contains(why) && !trouble.contains(KEY), "{trouble}");
-        // It is left alone now: no further claim waits for it.
+        // The coordinator pauses the model now: no further claim waits for it.
         let requests = model.requests();
         assert_eq!(shown(&world, Some(&embedder)).await, ["newer", "older"], "{why}");
         assert_eq!(model.requests(), requests, "{why}");
@@ -129,17 +131,17 @@ async fn vectors_help_to_order_and_nothing_depends_on_them() {
     };
     tokio::time::timeout(Duration::from_secs(60), back)
         .await
-        .expect("it is asked again after a pause");
+        .expect("the model is asked again after a pause");
     assert_eq!(embedder.trouble(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_get_their_vectors_once_whoever_dies() {
+async fn every_entry_gets_its_vector_once_even_if_a_coordinator_dies() {
     let model = Model::serve().await;
     let (one, other) = (model.embedder("runs"), model.embedder("runs"));
     let world = World::start_with(settings()).await.unwrap();
     learn_two(&world).await;
-    // Two coordinators at once: the second one leaves to the first what it is at.
+    // Two coordinators at once: the second skips what the first is working on.
     model.set(mode::HELD);
     let first = tokio::spawn({
         let (db, one) = (world.db.clone(), one.clone());
@@ -152,7 +154,8 @@ async fn entries_get_their_vectors_once_whoever_dies() {
     assert_eq!(first.await.unwrap(), made(2));
     assert_eq!(model.answered().len(), 2);
 
-    // One that dies in the middle is followed by another, once its time is over; whatever it still does counts for nothing.
+    // When a coordinator dies in the middle, another takes over once its time is up. A late result of the
+    // first is ignored.
     library::import(&world.db, "", &[learned("third", 3, "Third", "Zone.")])
         .await
         .unwrap();
@@ -172,7 +175,7 @@ async fn entries_get_their_vectors_once_whoever_dies() {
     assert_eq!(embed_entries::settle(&world.db, &one).await.unwrap(), made(0));
     assert_eq!(vectors(&world, "runs").await, 3);
 
-    // Another model, or other dimensions, start anew; and the first one again, too.
+    // Another model or other dimensions start anew, and so does the return to the first model.
     model.answered();
     for (embedder, name) in [
         (model.embedder("walks"), "walks"),
@@ -189,7 +192,7 @@ async fn entries_get_their_vectors_once_whoever_dies() {
             made(0)
         );
     }
-    // An entry that goes takes its vector along.
+    // A removed entry takes its vector along.
     let all: Vec<Uuid> = sqlx::query_scalar("select entry from memory_entries")
         .fetch_all(&world.db)
         .await
@@ -209,7 +212,7 @@ async fn vectors(world: &World, model: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_the_model_refuses_keeps_no_other() {
+async fn an_entry_that_the_model_refuses_does_not_stop_the_others() {
     let model = Model::serve().await;
     let embedder = model.embedder("runs");
     let world = World::start_with(settings()).await.unwrap();
@@ -224,14 +227,14 @@ async fn an_entry_that_the_model_refuses_keeps_no_other() {
         embed_entries::settle(&world.db, &embedder).await.unwrap(),
         made(0)
     );
-    assert_eq!(model.requests(), requests, "it isn't asked again");
+    assert_eq!(model.requests(), requests, "the refused entry isn't sent again");
     assert_eq!(embedder.trouble(), None);
     assert_eq!(shown(&world, Some(&embedder)).await, ["older", "newer"]);
 }
 
-/// As one whose transaction ended after others had got theirs.
+/// Like an entry whose transaction was committed after later entries had got their vectors.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_was_passed_over_gets_its_vector_later() {
+async fn a_skipped_entry_gets_its_vector_later() {
     let model = Model::serve().await;
     let embedder = model.embedder("runs");
     let world = World::start_with(settings()).await.unwrap();
@@ -245,7 +248,7 @@ async fn an_entry_that_was_passed_over_gets_its_vector_later() {
         .execute(&world.db)
         .await
         .unwrap();
-    // The look was at its end, and begins anew.
+    // The scan had reached its end and starts over.
     assert_eq!(
         embed_entries::settle(&world.db, &embedder).await.unwrap(),
         made(0)
@@ -255,7 +258,7 @@ async fn an_entry_that_was_passed_over_gets_its_vector_later() {
         made(1)
     );
     let requests = model.requests();
-    // It goes round, and what was refused isn't asked for again.
+    // The scan starts over again, and refused entries are not sent again.
     for _ in 0..3 {
         assert_eq!(
             embed_entries::settle(&world.db, &embedder).await.unwrap(),
@@ -266,9 +269,9 @@ async fn an_entry_that_was_passed_over_gets_its_vector_later() {
     assert_eq!(vectors(&world, "runs").await, 3);
 }
 
-/// A claim whose model never answers gets its prompt, with what words alone find.
+/// A claim whose model never answers gets its prompt with the entries found by words alone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_does_not_need_the_model() {
+async fn a_claim_works_while_the_model_does_not_answer() {
     let model = Model::serve().await;
     let embedder = model.embedder("runs");
     let mut world = World::start_with(with(&embedder)).await.unwrap();
@@ -281,7 +284,7 @@ async fn a_claim_does_not_need_the_model() {
 - key: use
   title: 'Zones of the nameserver: reserializing'
   description: |
-    @unless-prompt-has Their serialization is slow : @fail nobody told
+    @unless-prompt-has Their serialization is slow : @fail the prompt lacks it
     @done
 ";
     let options = FeatureOptions {
@@ -289,16 +292,15 @@ async fn a_claim_does_not_need_the_model() {
         ..FeatureOptions::default()
     };
     let (_, run, _) = world.submit("zones", None, graph, &options).await.unwrap();
-    let outcome = world.ended(run).await.unwrap();
-    assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
+    scene::completes(&world, run).await;
     assert!(embedder.trouble().is_some());
     drop(worker);
 }
 
-/// A coordinator with a configuration file gets entries their vectors by itself, after the model was away, and tells nobody
-/// the key or the address.
+/// A coordinator with a configuration file makes the vectors by itself once the model is back. Its log
+/// contains neither the key nor the address's secret.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_coordinator_makes_vectors_and_keeps_its_key_to_itself() {
+async fn a_coordinator_makes_vectors_and_logs_no_key() {
     let model = Model::serve().await;
     model.set(mode::CLOSED);
     let world = World::start_with(settings()).await.unwrap();
@@ -317,12 +319,12 @@ async fn a_coordinator_makes_vectors_and_keeps_its_key_to_itself() {
     std::fs::write(world.dir().join(".ralph.toml"), file).unwrap();
     let coordinator = world.coordinator_process("c1", None).unwrap();
     let log = || std::fs::read_to_string(world.dir().join("c1.log")).unwrap_or_default();
-    let told = async {
+    let is_logged = async {
         while !log().contains("the memory goes on without it") {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), told)
+    tokio::time::timeout(Duration::from_secs(60), is_logged)
         .await
         .unwrap_or_else(|_| panic!("{}", log()));
     model.set(mode::GOOD);

@@ -1,4 +1,4 @@
-//! The confidence below which a memory shows nothing.
+//! The confidence below which a memory shows no entry.
 
 use ralph_coordinator::flow::memory::{library, upkeep};
 use ralph_tests::harness::World;
@@ -13,12 +13,12 @@ async fn floor(world: &World) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_floor_is_found_while_an_import_is_under_way() {
+async fn no_floor_is_calibrated_during_an_import() {
     let world = World::start().await.unwrap();
     unrelated::fill(&world, 300).await;
     let found = floor(&world).await;
     assert!(found.is_some());
-    // As it stands between an import's transactions and the count of its words.
+    // The state between an import's transactions and the count of its words.
     for forget in [
         "update memory_stats set floor = null, calibrated_at_entries = 0",
         "truncate memory_postings",

@@ -1,4 +1,4 @@
-//! What workers find at the heads of one repository's features, told by hand.
+//! Scans of the heads of one repository's features, which the test reports itself.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
@@ -14,7 +14,6 @@ use time::OffsetDateTime;
 
 use super::scene;
 
-/// A knowledge folder with these files, each a title and a body.
 fn folder(files: &[(&str, &str, &str)]) -> KnowledgeFolder {
     let text = |title: &str, body: &str| format!("---\ntitle: \"{title}\"\ntags: [kettle]\n---\n\n{body}\n");
     KnowledgeFolder {
@@ -60,7 +59,7 @@ async fn order(world: &World, feature: FeatureId) -> RepoScanOrder {
     orders.remove(&feature.0).unwrap()
 }
 
-/// What the repository's files say that are live.
+/// Bodies of the live entries that come from the repository's files.
 async fn live(world: &World) -> Vec<String> {
     sqlx::query_scalar(
         "select body from knowledge
@@ -76,7 +75,7 @@ const KETTLE: (&str, &str, &str) = ("kettle.md", "The kettle boils", "At 100 deg
 const STOVE: (&str, &str, &str) = ("stove.md", "The stove burns", "Gas.");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_gone_when_a_feature_begins_is_forgotten() {
+async fn a_file_that_no_open_feature_has_any_more_is_forgotten() {
     let world = scene::world().await;
     let first = submit(&world, "first").await;
     finds(&world, first, folder(&[KETTLE, STOVE])).await;
@@ -86,13 +85,13 @@ async fn a_file_that_is_gone_when_a_feature_begins_is_forgotten() {
     assert_eq!(
         order_of_second.knowledge.as_deref(),
         Some(NEVER_SCANNED),
-        "its folder is told though there be none"
+        "an empty folder is reported as well"
     );
     finds(&world, second, folder(&[STOVE])).await;
     assert_eq!(
         live(&world).await,
         ["At 100 degrees.", "Gas."],
-        "the first feature's head has it still"
+        "the first feature's head still has it"
     );
     is_over(&world, first).await;
     let third = submit(&world, "third").await;
@@ -106,12 +105,12 @@ async fn a_file_that_is_gone_when_a_feature_begins_is_forgotten() {
     assert_eq!(
         order(&world, fourth).await.knowledge,
         None,
-        "it is known to have no folder"
+        "the repository is known to have no folder"
     );
 }
 
-/// What entries say that aren't hidden, and whose word each is.
-async fn said(world: &World) -> Vec<(String, String)> {
+/// Bodies of the live entries, each with its origin.
+async fn live_with_origin(world: &World) -> Vec<(String, String)> {
     sqlx::query_as(
         "select body, origin::text from knowledge where pruned_at is null and superseded_by is null order by body",
     )
@@ -121,7 +120,7 @@ async fn said(world: &World) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_a_branch_has_takes_no_place_of_what_people_said() {
+async fn knowledge_of_a_branch_does_not_replace_a_persons_entry() {
     let world = scene::world().await;
     let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);
     let by_hand = ImportLine {
@@ -136,42 +135,44 @@ async fn what_only_a_branch_has_takes_no_place_of_what_people_said() {
         folder.files.iter_mut().for_each(|file| file.at_base = false);
         folder
     };
-    let of = |said: &[(&str, &str)]| -> Vec<(String, String)> {
-        let said = said.iter();
-        said.map(|(body, origin)| ((*body).to_owned(), (*origin).to_owned()))
+    let of = |entries: &[(&str, &str)]| -> Vec<(String, String)> {
+        let entries = entries.iter();
+        entries.map(|(body, origin)| ((*body).to_owned(), (*origin).to_owned()))
             .collect()
     };
     let people = [("At 100 degrees.", "repository"), ("Gas, says Ann.", "import")];
 
-    // A task landed these: one under the name of a file of the base, both under titles that stand.
+    // A task landed these: one under the name of a file of the base branch, both under the titles of live
+    // entries.
     let mine = [
         ("kettle.md", "The kettle boils", "Never."),
         ("mine.md", "The stove burns", "Petrol."),
     ];
     finds(&world, first, landed(&mine)).await;
     let beside = [("Never.", "attempt"), ("Petrol.", "attempt")];
-    assert_eq!(said(&world).await, of(&[&people[..], &beside[..]].concat()));
-    // Another feature begins with what the base has.
+    assert_eq!(live_with_origin(&world).await, of(&[&people[..], &beside[..]].concat()));
+    // Another feature starts with the base branch's files.
     finds(&world, second, folder(&[KETTLE])).await;
-    assert_eq!(said(&world).await, of(&[&people[..], &beside[..]].concat()));
+    assert_eq!(live_with_origin(&world).await, of(&[&people[..], &beside[..]].concat()));
 
-    // It is changed, and goes.
+    // The branch replaces the file.
     let again = [("mine.md", "The stove burns", "Peat.")];
     let mut both = landed(&again);
     both.files.extend(folder(&[KETTLE]).files);
     finds(&world, first, both).await;
     let peat = [("Peat.", "attempt")];
-    assert_eq!(said(&world).await, of(&[&people[..], &peat[..]].concat()));
+    assert_eq!(live_with_origin(&world).await, of(&[&people[..], &peat[..]].concat()));
 
-    // Once the base has it, it is people's, whoever wrote it, and takes the place of what they said.
+    // Once the base branch has the file, it counts as a person's word, whoever wrote it, and replaces their
+    // earlier entry.
     let third = submit(&world, "third").await;
     finds(&world, third, folder(&[KETTLE, again[0]])).await;
     let merged = [("At 100 degrees.", "repository"), ("Peat.", "repository")];
-    assert_eq!(said(&world).await, of(&merged));
+    assert_eq!(live_with_origin(&world).await, of(&merged));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_that_begins_is_compared_with_the_head_that_was_looked_at_last() {
+async fn a_new_feature_is_compared_with_the_latest_scanned_head() {
     let world = scene::world().await;
     let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);
     assert_eq!(order(&world, first).await.since, None);
@@ -188,10 +189,10 @@ async fn a_feature_that_begins_is_compared_with_the_head_that_was_looked_at_last
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_file_that_cannot_be_kept_does_not_stop_the_others() {
+async fn one_file_that_cannot_be_stored_does_not_stop_the_others() {
     let world = scene::world().await;
     let feature = submit(&world, "kettle").await;
-    // A tag that no index takes is cut.
+    // A tag too long for an index is cut.
     let tag: String = (0..100)
         .map(|n: i32| sha256_hex(n.to_string().as_bytes()))
         .collect();
@@ -217,15 +218,15 @@ async fn one_file_that_cannot_be_kept_does_not_stop_the_others() {
     assert_eq!(
         live(&world).await,
         ["At 100 degrees.", "For three minutes.", "Gas."],
-        "what it said before stays"
+        "the earlier entry of the refused file stays"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_found_is_taken_after_a_deadlock() {
+async fn a_repo_scan_is_stored_after_two_deadlocks() {
     let world = scene::world().await;
     let feature = submit(&world, "kettle").await;
-    // Numbers of a sequence aren't given twice, whatever becomes of the transaction.
+    // A sequence doesn't repeat its numbers even if the transaction is rolled back.
     sqlx::raw_sql(
         "create sequence tries;
          create function fail_twice() returns trigger language plpgsql as $$
@@ -246,7 +247,7 @@ async fn what_is_found_is_taken_after_a_deadlock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_before_all_years_is_of_now() {
+async fn a_file_with_an_impossible_date_gets_the_current_date() {
     let world = scene::world().await;
     let feature = submit(&world, "kettle").await;
     let mut old = folder(&[KETTLE]);
@@ -259,7 +260,7 @@ async fn a_file_of_before_all_years_is_of_now() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert!(is_new, "lists can tell it");
+    assert!(is_new, "lists can show the date");
 }
 
 fn about(id: &str, paths: &[&str]) -> ImportLine {
@@ -281,7 +282,7 @@ fn about(id: &str, paths: &[&str]) -> ImportLine {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn renames_are_followed_together_once() {
+async fn renames_of_one_scan_are_applied_once_and_together() {
     let world = scene::world().await;
     let feature = submit(&world, "kettle").await;
     let lines = [
@@ -291,7 +292,7 @@ async fn renames_are_followed_together_once() {
         about("l3", &["c.rs"]),
         about("l4", &[]),
     ];
-    // Of what belongs to no repository nobody looks for files.
+    // Nobody scans files for entries without a repository.
     sqlx::query("update features set repo_id = 'house'")
         .execute(&world.db)
         .await
@@ -301,7 +302,7 @@ async fn renames_are_followed_together_once() {
         from: from.to_owned(),
         to: to.to_owned(),
     };
-    // `b.rs` makes room for `a.rs`: what was learned about `a.rs` has nothing to do with `new/b.rs`.
+    // `b.rs` makes room for `a.rs`: learnings about `a.rs` have nothing to do with `new/b.rs`.
     let found = RepoScan {
         head: "1".repeat(40),
         renamed: vec![
@@ -340,7 +341,7 @@ async fn renames_are_followed_together_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_are_left_out_of_a_head_are_still_known_to_be_its_own() {
+async fn files_omitted_from_a_scan_still_count_as_part_of_its_head() {
     let world = scene::world().await;
     let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);
     finds(&world, first, folder(&[KETTLE, STOVE])).await;

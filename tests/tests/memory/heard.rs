@@ -1,4 +1,4 @@
-//! What agents and people say comes to whom it is for, however the session went on.
+//! Words of agents and people reach the right attempts, however the session ended.
 
 use ralph_coordinator::flow::control::{self, CommandOutcome, TaskCommand};
 use ralph_coordinator::flow::{Settings, memory::upkeep};
@@ -9,7 +9,7 @@ use super::pool::Pool;
 use super::scene;
 use super::trust::settings;
 
-/// The model of a session, and why.
+/// The model of a session, and the reason for it.
 async fn model(world: &World, of: &Assignment) -> (String, String) {
     let Work::Session(order) = &of.work else {
         panic!("no session: {of:?}");
@@ -27,7 +27,7 @@ async fn count(world: &World, sql: &'static str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_an_agent_asks_for_is_that_of_one_attempt() {
+async fn a_model_that_an_agent_requests_applies_to_one_attempt() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let graph = "- {key: a, title: Look, model: sonnet}\n- {key: b, title: Free, after: [a]}\n";
@@ -56,14 +56,14 @@ async fn a_model_that_an_agent_asks_for_is_that_of_one_attempt() {
         )
     );
     scene::says(&pool, &third, &format!("<task-done>{}</task-done>", third.task)).await;
-    // What it frees gets nothing of a hint that is used up.
+    // A freed task doesn't inherit a hint that is used up.
     let freed = scene::claims(&pool).await;
     assert_eq!(model(&world, &freed).await.0, "sonnet");
     assert!(!model(&world, &freed).await.1.contains("an agent asked for it"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_of_what_a_person_says_is_done_are_resolved() {
+async fn errors_of_a_task_that_a_person_marks_done_are_resolved() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "wheel", "- {key: a, title: Look}").await;
@@ -74,7 +74,7 @@ async fn errors_of_what_a_person_says_is_done_are_resolved() {
         .await
         .unwrap();
     assert_eq!(outcome, CommandOutcome::Done(1));
-    // The rounds between don't look.
+    // The frequent upkeep doesn't resolve them.
     assert_eq!(upkeep::tick_often(&world.db).await.unwrap().released, 0);
     assert_eq!(count(&world, open).await, 1);
     scene::upkeep(&world).await;
@@ -82,7 +82,7 @@ async fn errors_of_what_a_person_says_is_done_are_resolved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_says_of_a_session_that_stood_at_the_door_is_heard() {
+async fn feedback_reaches_the_next_prompt_after_an_unavailable_agent() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "wheel", "- {key: a, title: Look}").await;
@@ -106,7 +106,7 @@ async fn what_a_person_says_of_a_session_that_stood_at_the_door_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_in_a_loop_leaves_no_more_than_can_be_looked_through() {
+async fn an_attempt_leaves_at_most_five_entries() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -119,16 +119,16 @@ async fn an_agent_in_a_loop_leaves_no_more_than_can_be_looked_through() {
         .map(|n| format!("<knowledge tags='a' title='T'>Body {n}.</knowledge>"))
         .collect();
     scene::does(&pool, &same).await;
-    let kept: Vec<String> = sqlx::query_scalar("select body from knowledge")
+    let bodies: Vec<String> = sqlx::query_scalar("select body from knowledge")
         .fetch_all(&world.db)
         .await
         .unwrap();
-    assert_eq!(kept, ["Body 2999."]);
+    assert_eq!(bodies, ["Body 2999."]);
     let others: String = (0..1_000)
         .map(|n| format!("<knowledge tags='a' title='Title {n}'>B.</knowledge><learning category='pitfall' tags='a'>L {n}.</learning>"))
         .collect();
     scene::does(&pool, &others).await;
-    // Five an attempt, knowledge before learnings.
+    // Five entries an attempt, knowledge before learnings.
     assert_eq!(count(&world, "select count(*) from knowledge").await, 6);
     assert_eq!(count(&world, "select count(*) from learnings").await, 0);
     let learnings: String = (0..1_000)
@@ -139,7 +139,7 @@ async fn an_agent_in_a_loop_leaves_no_more_than_can_be_looked_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_graph_takes_no_failure_report_along() {
+async fn a_failure_report_is_stored_although_its_graph_is_refused() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "wheel", "- {key: a, title: Look}").await;
@@ -149,19 +149,19 @@ async fn a_refused_graph_takes_no_failure_report_along() {
                 error_category: build_error\n</failure-report>\
                 <retry-suggestion>Cut them.</retry-suggestion>";
     scene::says(&pool, &of, text).await;
-    let kept: Vec<(String, Option<String>)> =
+    let reports: Vec<(String, Option<String>)> =
         sqlx::query_as("select why_failed, retry_suggestion from failure_reports")
             .fetch_all(&world.db)
             .await
             .unwrap();
     assert_eq!(
-        kept,
+        reports,
         [("The spokes are glued.".to_owned(), Some("Cut them.".to_owned()))]
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_says_is_heard_without_a_memory() {
+async fn feedback_reaches_the_next_prompt_without_a_memory() {
     let settings = Settings {
         memory: false,
         ..settings()

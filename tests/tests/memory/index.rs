@@ -1,4 +1,5 @@
-//! The index of what is remembered: appended to behind the entries, and true to them however they come and go.
+//! The index of memory entries: entries are written first and merged into it later, and it always matches
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use uuid::Uuid;
 
 use super::unrelated;
 
-/// Names and scores that some questions get at that moment.
+/// Names and scores of the entries that answer some questions at that moment.
 async fn answers(world: &World, now: OffsetDateTime) -> Vec<(String, f64)> {
     let asked = [
         "sort the invoices by currency",
@@ -38,7 +39,7 @@ async fn answers(world: &World, now: OffsetDateTime) -> Vec<(String, f64)> {
     all.collect()
 }
 
-/// Merges until nothing is left; returns how many entries it appended and took out.
+/// Merges until nothing waits; returns how many entries it appended and removed.
 async fn merge(world: &World, most: i64) -> u64 {
     let mut done = 0;
     loop {
@@ -52,20 +53,20 @@ async fn merge(world: &World, most: i64) -> u64 {
     }
 }
 
-/// Keys whose count or whose postings are not what the entries say.
+/// Number of keys whose count or postings differ from the entries.
 async fn wrong_keys(world: &World) -> usize {
     let mut conn = world.db.acquire().await.unwrap();
     let ids: Vec<i64> = sqlx::query_scalar("select id from memory_entries order by id")
         .fetch_all(&mut *conn)
         .await
         .unwrap();
-    let mut said: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    let mut expected: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for one in store::memory::index::indexed(&mut conn, &ids).await.unwrap() {
         for key in one.keys {
-            said.entry(key).or_default().push(one.posting.0);
+            expected.entry(key).or_default().push(one.posting.0);
         }
     }
-    // The newest block's count comes last.
+    // The last row is the newest block's count.
     let blocks: Vec<(i64, Vec<i64>, i64)> =
         sqlx::query_as("select key, entries, stands from memory_postings order by key, block")
             .fetch_all(&mut *conn)
@@ -73,16 +74,16 @@ async fn wrong_keys(world: &World) -> usize {
             .unwrap();
     let mut indexed: BTreeMap<i64, (Vec<i64>, i64)> = BTreeMap::new();
     for (key, mut entries, stands) in blocks {
-        // One that was committed late stands behind later ones.
+        // An entry that was committed late stands behind later ones.
         entries.sort_unstable();
         let of_key = indexed.entry(key).or_default();
         of_key.0.extend(entries);
         of_key.1 = stands;
     }
-    let keys: BTreeSet<i64> = said.keys().chain(indexed.keys()).copied().collect();
+    let keys: BTreeSet<i64> = expected.keys().chain(indexed.keys()).copied().collect();
     let mut wrong = 0;
     for key in keys {
-        let mut postings = said.remove(&key).unwrap_or_default();
+        let mut postings = expected.remove(&key).unwrap_or_default();
         postings.sort_unstable();
         let stands = i64::try_from(postings.len()).unwrap();
         wrong += usize::from(indexed.remove(&key) != Some((postings, stands)));
@@ -90,12 +91,12 @@ async fn wrong_keys(world: &World) -> usize {
     wrong
 }
 
-/// The index as it was before anything was merged, each entry written by a transaction of its own.
+/// The index before any merge, each entry written by its own transaction.
 const UNMERGED: &str = "truncate memory_postings; insert into memory_unmerged (docs) select array[id] from memory_entries order by id";
-/// The same, and one transaction wrote them all.
+/// The same, with all entries written by one transaction.
 const UNMERGED_TOGETHER: &str = "truncate memory_postings; insert into memory_unmerged (docs) select array_agg(id order by id) from memory_entries";
 
-/// Entries that wait to be appended, and to be taken out.
+/// Entries that wait to be appended, and entries that wait to be removed.
 async fn waiting(world: &World) -> (i64, i64) {
     sqlx::query_as(
         "select (select coalesce(sum(cardinality(docs)), 0) from memory_unmerged), (select count(*) from memory_removed)",
@@ -117,7 +118,7 @@ async fn run(world: &World, sql: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_index_says_what_the_entries_say() {
+async fn the_index_matches_the_entries_however_they_are_merged() {
     let world = World::start().await.unwrap();
     let now = OffsetDateTime::now_utc();
     unrelated::fill(&world, 400).await;
@@ -126,11 +127,11 @@ async fn the_index_says_what_the_entries_say() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(most, 128, "a block is full before another one begins");
+    assert_eq!(most, 128, "each block is filled before the next one starts");
     let merged = answers(&world, now).await;
     assert!(!merged.is_empty());
 
-    // What isn't merged is found as well, and however it is merged, the index is the same.
+    // Unmerged entries are found as well, and the order of merging does not change the index.
     run(
         &world,
         "update memory_postings set entries = '{}';
@@ -148,7 +149,7 @@ async fn the_index_says_what_the_entries_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_leaves_the_index_is_counted_no_longer() {
+async fn removed_entries_are_neither_found_nor_counted() {
     let world = World::start().await.unwrap();
     let now = OffsetDateTime::now_utc();
     unrelated::fill(&world, 300).await;
@@ -165,7 +166,7 @@ async fn what_leaves_the_index_is_counted_no_longer() {
         .await
         .unwrap();
     assert!(before.iter().any(|(id, _)| gone.contains(id)));
-    // At once, while they still stand in the blocks.
+    // They are not found at once, though the blocks still contain them.
     assert!(
         answers(&world, now)
             .await
@@ -176,12 +177,12 @@ async fn what_leaves_the_index_is_counted_no_longer() {
     assert_eq!(merge(&world, 1_000).await, leaving.len() as u64);
     assert_eq!(wrong_keys(&world).await, 0);
 
-    // What leaves before it was merged was never counted, and those that were written with it are.
-    for (before, left) in [(UNMERGED, 195), (UNMERGED_TOGETHER, 190)] {
+    // An entry removed before its merge was never counted; the others of its batch are.
+    for (before, unmerged) in [(UNMERGED, 195), (UNMERGED_TOGETHER, 190)] {
         run(&world, before).await;
         let all = entries(&world).await;
         store::memory::index::remove(&mut conn, &all[..5]).await.unwrap();
-        assert_eq!(waiting(&world).await, (left, 0));
+        assert_eq!(waiting(&world).await, (unmerged, 0));
         merge(&world, 1_000).await;
         assert_eq!(wrong_keys(&world).await, 0);
     }
@@ -191,28 +192,29 @@ async fn what_leaves_the_index_is_counted_no_longer() {
         .unwrap();
     assert_eq!(merge(&world, 1_000).await, 189);
 
-    // What nobody has any more leaves no key behind.
+    // A key without entries disappears.
     store::memory::index::remove(&mut conn, &entries(&world).await)
         .await
         .unwrap();
     merge(&world, 1_000).await;
-    let left: i64 = sqlx::query_scalar("select count(*) from memory_postings")
+    let keys: i64 = sqlx::query_scalar("select count(*) from memory_postings")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!((left, waiting(&world).await), (0, (0, 0)));
+    assert_eq!((keys, waiting(&world).await), (0, (0, 0)));
     drop(conn);
 }
 
-/// Whoever removes an entry, and whoever merges it, may die or take their time: the other goes on, and the index comes out right.
+/// A transaction that removes or merges an entry may die or take long: the other goes on, and the index is
+/// right in the end.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
+async fn an_entry_removed_during_a_merge_is_counted_correctly() {
     let world = World::start().await.unwrap();
     unrelated::fill(&world, 60).await;
     run(&world, UNMERGED).await;
     let all = entries(&world).await;
 
-    // Its removal isn't committed: the others are merged, it when that is taken back.
+    // Its removal isn't committed: the others are merged now, and the entry after a rollback.
     let mut leaves = world.db.begin().await.unwrap();
     store::memory::index::remove(&mut leaves, &all[..2])
         .await
@@ -227,7 +229,7 @@ async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
     leaves.commit().await.unwrap();
     assert_eq!((wrong_keys(&world).await, waiting(&world).await), (0, (0, 0)));
 
-    // It is being merged: its removal waits, and says then that it stands in blocks.
+    // A merge is under way: the removal waits for it, and then marks the entry for removal from its blocks.
     run(&world, UNMERGED).await;
     let mut merging = world.db.begin().await.unwrap();
     assert_eq!(
@@ -241,14 +243,15 @@ async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
             .await
             .unwrap();
     });
-    until_someone_waits(&world).await;
+    let waits = "select exists (select from pg_locks where not granted) and $1::uuid is not null";
+    world.until(waits, Uuid::nil()).await.unwrap();
     merging.commit().await.unwrap();
     removal.await.unwrap();
     assert_eq!(waiting(&world).await, (0, 1));
     assert_eq!(merge(&world, 100).await, 1);
     assert_eq!(wrong_keys(&world).await, 0);
 
-    // Who merges dies: nothing is merged, and nothing is lost.
+    // The merging transaction dies: nothing is merged, and nothing is lost.
     run(&world, UNMERGED).await;
     let mut merging = world.db.begin().await.unwrap();
     assert_eq!(
@@ -260,24 +263,7 @@ async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
     assert_eq!(wrong_keys(&world).await, 0);
 }
 
-/// Until a statement waits for another transaction.
-async fn until_someone_waits(world: &World) {
-    let waits = async {
-        while sqlx::query_scalar::<_, i64>("select count(*) from pg_locks where not granted")
-            .fetch_one(&world.db)
-            .await
-            .unwrap()
-            == 0
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(60), waits)
-        .await
-        .unwrap();
-}
-
-/// An entry gets its number when it is written, others with later numbers may be committed before it.
+/// An entry gets its number when it is written; entries with later numbers may be committed before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_is_committed_late_is_found() {
     let world = World::start().await.unwrap();
@@ -299,7 +285,7 @@ async fn an_entry_that_is_committed_late_is_found() {
     assert_eq!(wrong_keys(&world).await, 0);
 }
 
-/// Many at once, in both directions.
+/// Several merges and removals at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn coordinators_that_merge_at_once_merge_everything_once() {
     let world = World::start().await.unwrap();
@@ -307,7 +293,7 @@ async fn coordinators_that_merge_at_once_merge_everything_once() {
     run(&world, UNMERGED).await;
     let leaving = async {
         for entry in entries(&world).await.chunks(9).map(|chunk| chunk[0]) {
-            // Whoever removes an entry holds its batch until it is gone.
+            // A transaction that removes an entry holds the entry's batch until its end.
             let mut tx = world.db.begin().await.unwrap();
             store::memory::index::remove(&mut tx, &[entry]).await.unwrap();
             tx.commit().await.unwrap();

@@ -1,5 +1,5 @@
-//! Memory that helps: what earlier attempts and tasks left reaches those who need it, through real coordinators, workers and
-//! agents.
+//! Memory that helps: earlier attempts and tasks leave entries that reach the sessions that need them,
+//! through real coordinators, workers and agents.
 #![allow(clippy::unwrap_used)]
 
 mod at_once;
@@ -20,6 +20,7 @@ mod poisoned;
 #[allow(dead_code)]
 #[path = "../transitions/pool.rs"]
 mod pool;
+mod prompts;
 mod revoking {
     mod copies;
     pub mod revoked;
@@ -27,7 +28,6 @@ mod revoking {
 mod repo_scan;
 mod scene;
 mod sources;
-mod told;
 mod trust;
 mod unrelated;
 mod unverified;

@@ -1,4 +1,5 @@
-//! A small model of vectors, served over HTTP in the OpenAI form: a text's vector counts its runs of four characters, hashed.
+//! A small embedding model, served over HTTP in the OpenAI form. A text's vector counts its runs of four
+//! characters, hashed.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,14 +15,14 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// What it expects in `Authorization`.
+/// The key that it expects in `Authorization`.
 pub const KEY: &str = "sesame-0451";
-/// Numbers of each vector.
+/// Length of each vector.
 pub const DIMENSIONS: usize = 256;
-/// A text with this word is refused.
+/// The server refuses a text with this word.
 pub const REFUSED: &str = "unspeakable";
 
-/// How it behaves.
+/// Ways in which the server answers.
 pub mod mode {
     pub const GOOD: u8 = 0;
     /// 500.
@@ -34,13 +35,12 @@ pub mod mode {
     pub const STRANGE: u8 = 4;
     /// 429.
     pub const BUSY: u8 = 5;
-    /// 401, with the key in its words.
+    /// 401, with the key in the body.
     pub const CLOSED: u8 = 6;
-    /// Answers when the test lets it.
+    /// Holds each request until the test releases it.
     pub const HELD: u8 = 7;
 }
 
-/// The model's server.
 #[derive(Clone)]
 pub struct Model {
     inner: Arc<Inner>,
@@ -49,9 +49,8 @@ pub struct Model {
 
 struct Inner {
     mode: AtomicU8,
-    /// Requests so far.
     requests: AtomicUsize,
-    /// Texts that got vectors, in the order in which they were asked.
+    /// First lines of the texts that got vectors, in order of the requests.
     answered: Mutex<Vec<String>>,
     gate: Semaphore,
     /// One for each request that waits at the gate.
@@ -84,7 +83,7 @@ impl Model {
         self.inner.requests.load(Ordering::SeqCst)
     }
 
-    /// Texts that got vectors since this was asked last.
+    /// First lines of the texts that got vectors since the last call.
     pub fn answered(&self) -> Vec<String> {
         std::mem::take(&mut *self.inner.answered.lock().unwrap())
     }
@@ -94,12 +93,12 @@ impl Model {
         self.inner.waiting.acquire().await.unwrap().forget();
     }
 
-    /// Lets a request that is held be answered.
+    /// Releases one held request.
     pub fn let_one_go(&self) {
         self.inner.gate.add_permits(1);
     }
 
-    /// One coordinator's view of it.
+    /// One coordinator's client of the server.
     pub fn embedder(&self, model: &str) -> Embedder {
         self.embedder_of(model, None)
     }

@@ -1,4 +1,5 @@
-//! What vectors mean in a memory decides with its words whether anything is shown, once it was asked about its own entries.
+//! A memory that is calibrated with vectors uses them together with words to decide whether it shows
+//! anything.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::embedder::Embedder;
@@ -15,7 +16,7 @@ use super::model::Model;
 use super::trust::settings;
 use super::unrelated;
 
-/// Confidence and floor of the answer to a task that is like an entry's, with the model and without.
+/// Confidence and floor of the answer to a task that resembles an entry, with the model or without.
 async fn answer(world: &World, embedder: Option<&Embedder>) -> (f64, f64) {
     let asked = QueryLine {
         query_id: "q".to_owned(),
@@ -31,7 +32,7 @@ async fn answer(world: &World, embedder: Option<&Embedder>) -> (f64, f64) {
     let picked = library::search(&world.db, meaning, "", Kind::Learning, &[asked], 5)
         .await
         .unwrap();
-    // In which order words are added up is left to chance.
+    // The order in which the scores of words are summed is random.
     let rounded = |confidence: f64| (confidence * 1e6).round() / 1e6;
     (rounded(picked[0].confidence), rounded(picked[0].floor))
 }
@@ -43,26 +44,26 @@ async fn calibrate(world: &World, embedder: &Embedder) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_decide_as_well_once_a_memory_was_asked_about_itself() {
+async fn vectors_count_once_the_memory_is_calibrated_with_them() {
     let model = Model::serve().await;
     let (runs, walks) = (model.embedder("runs"), model.embedder("walks"));
     let world = World::start_with(settings()).await.unwrap();
     unrelated::fill(&world, 600).await;
     let by_words = answer(&world, None).await;
-    // Its dimensions are known from here on.
+    // The embedder knows its dimensions from here on.
     assert_eq!(answer(&world, Some(&runs)).await, by_words);
     assert_eq!(
         calibrate(&world, &runs).await,
         0,
-        "its entries have no vectors yet"
+        "the entries have no vectors yet"
     );
 
     embed_entries::settle(&world.db, &runs).await.unwrap();
     assert_eq!(answer(&world, Some(&runs)).await, by_words);
     let requests = model.requests();
     assert_eq!(calibrate(&world, &runs).await, 1);
-    assert_eq!(model.requests(), requests, "entries have their vectors");
-    assert_eq!(calibrate(&world, &runs).await, 0, "it has not grown");
+    assert_eq!(model.requests(), requests, "the entries have their vectors already");
+    assert_eq!(calibrate(&world, &runs).await, 0, "the memory has not grown");
     let by_both = answer(&world, Some(&runs)).await;
     assert!(
         by_both.0 != by_words.0 && by_both.1 != by_words.1,
@@ -70,7 +71,7 @@ async fn vectors_decide_as_well_once_a_memory_was_asked_about_itself() {
     );
     assert_eq!(answer(&world, None).await, by_words);
 
-    // Another model knows nothing of it.
+    // The calibration does not apply to another model.
     assert_eq!(answer(&world, Some(&walks)).await, by_words);
     embed_entries::settle(&world.db, &walks).await.unwrap();
     assert_eq!(calibrate(&world, &walks).await, 1);

@@ -1,4 +1,4 @@
-//! What counts as a failure, for the memory as for tasks (SPEC 3.3, 4.3), and who is told.
+//! Rules for what the memory counts as a failure, as tasks do (SPEC 3.3, 4.3), and which prompts mention it.
 
 use ralph_coordinator::flow::apply::ReportFate;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use super::pool::Pool;
 use super::scene;
 
-/// An entry that every question about kettles is shown.
+/// Adds an entry that matches every question about kettles.
 async fn teach(world: &World) {
     let line = ImportLine {
         id: "kettle".to_owned(),
@@ -48,7 +48,7 @@ async fn ends(pool: &Pool<'_>, of: &Assignment, stop_reason: &str, changes: u64)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_limit_is_a_failure_only_of_an_attempt_that_left_nothing() {
+async fn a_token_limit_is_a_failure_only_of_an_attempt_without_changes() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     teach(&world).await;
@@ -56,16 +56,16 @@ async fn a_token_limit_is_a_failure_only_of_an_attempt_that_left_nothing() {
     let reports = "select dispatch_id, why_failed from failure_reports";
     ends(&pool, &scene::claims(&pool).await, "max_tokens", 2).await;
     scene::upkeep(&world).await;
-    let told: Vec<(uuid::Uuid, String)> = sqlx::query_as(reports).fetch_all(&world.db).await.unwrap();
-    assert_eq!(told, [], "it goes on where it was");
+    let stored: Vec<(uuid::Uuid, String)> = sqlx::query_as(reports).fetch_all(&world.db).await.unwrap();
+    assert_eq!(stored, [], "the next attempt continues the work");
     let nothing = scene::claims(&pool).await;
     ends(&pool, &nothing, "max_tokens", 0).await;
-    let told: Vec<(uuid::Uuid, String)> = sqlx::query_as(reports).fetch_all(&world.db).await.unwrap();
+    let stored: Vec<(uuid::Uuid, String)> = sqlx::query_as(reports).fetch_all(&world.db).await.unwrap();
     let why = "the agent ran into its token limit".to_owned();
     assert_eq!(
-        told,
+        stored,
         [(nothing.dispatch.0, why)],
-        "the stop reason says more than the text"
+        "the stop reason wins over the text"
     );
     scene::does(&pool, "").await;
     scene::upkeep(&world).await;
@@ -92,7 +92,7 @@ async fn submit_verified(world: &World, graph: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_verifier_or_a_gate_refuses_is_a_failure_that_neighbours_are_told_of() {
+async fn a_refusal_by_a_verifier_or_gate_is_stored_as_a_failure() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let graph =
@@ -109,14 +109,14 @@ async fn what_a_verifier_or_a_gate_refuses_is_a_failure_that_neighbours_are_told
         "<verify-fail>the spout is missing\nsee kettle.rs</verify-fail>",
     )
     .await;
-    let told: Vec<(String, Option<String>)> =
+    let stored: Vec<(String, Option<String>)> =
         sqlx::query_as("select why_failed, error_output from failure_reports where dispatch_id = $1")
             .bind(verify.dispatch.0)
             .fetch_all(&world.db)
             .await
             .unwrap();
     assert_eq!(
-        told,
+        stored,
         [(
             "the spout is missing".to_owned(),
             Some("see kettle.rs".to_owned())
@@ -127,7 +127,7 @@ async fn what_a_verifier_or_a_gate_refuses_is_a_failure_that_neighbours_are_told
         .await
         .unwrap();
     assert_eq!(notes, ["the spout is missing"]);
-    // Its own next attempt is told why; its neighbour that it failed.
+    // The task's next attempt learns the reason; its neighbour learns only that it failed.
     let claimed = [scene::claims(&pool).await, scene::claims(&pool).await];
     for of in &claimed {
         let prompt = scene::prompt(of);
@@ -170,7 +170,7 @@ async fn what_a_verifier_or_a_gate_refuses_is_a_failure_that_neighbours_are_told
     );
 }
 
-/// A feature about kettles whose work lands in a repository; the memory knows something of them.
+/// Submits a feature about kettles that lands in a repository, with an entry about kettles in its memory.
 async fn boil(world: &World, graph: &str) {
     let mut options = FeatureOptions::default();
     options.run.backoff_ms = 0;
@@ -187,7 +187,7 @@ async fn boil(world: &World, graph: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conflict_weighs_nothing() {
+async fn a_conflict_does_not_change_an_entrys_weight() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     boil(&world, "- {key: a, title: Boil the kettle}").await;
@@ -215,7 +215,7 @@ async fn a_conflict_weighs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_decided_keeps_nothing_from_being_weighed() {
+async fn an_undecided_attempt_does_not_delay_the_weighing_of_others() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let graph = "- {key: a, title: Boil the kettle}\n- {key: b, title: Boil the kettle again}";

@@ -1,18 +1,18 @@
-//! What became of showing an entry, what earlier runs left, and taking things back.
+//! Outcomes of attempts that were shown an entry, journals of earlier runs, and revoked attempts.
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_coordinator::flow::memory::upkeep;
-use ralph_coordinator::store;
-use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 
+use super::prompts::prompts_with;
+use super::scene;
 use super::trust::{settings, shown};
 use crate::revoking::revoked::revoke;
 
-fn learned(id: &str, title: &str, body: &str) -> ImportLine {
+/// An entry of the kind learning, three days old.
+pub fn learned(id: &str, title: &str, body: &str) -> ImportLine {
     ImportLine {
         id: id.to_owned(),
         date: OffsetDateTime::now_utc() - time::Duration::days(3),
@@ -34,7 +34,7 @@ fn options(max_retries: i32) -> FeatureOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() {
+async fn trials_record_the_ends_of_attempts_and_keep_an_entrys_weight() {
     let mut world = World::start_with(settings()).await.unwrap();
     let lines = [learned("serials", "Serial numbers of zones", "They wrap around.")];
     library::import(&world.db, "", &lines).await.unwrap();
@@ -49,13 +49,8 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
     @done
 ";
     let (_, run, _) = world.submit("serials", None, graph, &options(1)).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
-    // The coordinator may have been quicker.
+    scene::completes(&world, run).await;
+    // The coordinator may have done this already.
     upkeep::tick(&world.db).await.unwrap();
     let trials: Vec<(String, bool)> =
         sqlx::query_as("select outcome::text, held_out from memory_trials order by dispatch_id")
@@ -72,7 +67,7 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
         .unwrap();
     assert!(
         (weight - 1.0).abs() < 1e-6,
-        "nobody said that it was used: {weight}"
+        "no agent reported that it used the entry: {weight}"
     );
     let entry = sqlx::query_scalar("select id from learnings")
         .fetch_one(&world.db)
@@ -83,7 +78,7 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
     assert_eq!(
         prompts_with(&world, "wrap around").await,
         0,
-        "no prompt keeps what was purged"
+        "no prompt contains the purged entry"
     );
     assert!(
         shown(&world, Kind::Learning, "Serial numbers of zones")
@@ -94,7 +89,7 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_journal_of_an_ended_run_is_found_by_later_ones() {
+async fn later_runs_find_the_journal_of_an_ended_run() {
     let mut world = World::start_with(settings()).await.unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
@@ -106,27 +101,22 @@ async fn the_journal_of_an_ended_run_is_found_by_later_ones() {
     @done
 ";
     let (_, run, _) = world.submit("first", None, first, &options(0)).await.unwrap();
-    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    scene::completes(&world, run).await;
     upkeep::tick(&world.db).await.unwrap();
     let second = "
 - key: two
   title: Make the garbage collector of the index quicker
   description: |
-    @unless-prompt-has must pause writers for compaction : @fail nobody told
+    @unless-prompt-has must pause writers for compaction : @fail the prompt lacks it
     @done
 ";
     let (_, run, _) = world.submit("second", None, second, &options(0)).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     drop(worker);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoking_an_attempt_takes_back_what_came_from_it() {
+async fn revoking_an_attempt_removes_its_entries_and_restores_replaced_ones() {
     let mut world = World::start_with(settings()).await.unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
@@ -144,12 +134,7 @@ async fn revoking_an_attempt_takes_back_what_came_from_it() {
     @done
 "#;
     let (_, run, _) = world.submit("kettle", None, graph, &options(0)).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     let asked = "How hot the kettle boils";
     assert_eq!(shown(&world, Kind::Knowledge, asked).await, ["the KETTLE boils"]);
     let wrong = sqlx::query_scalar("select dispatch_id from knowledge where title = 'the KETTLE boils'");
@@ -160,7 +145,7 @@ async fn revoking_an_attempt_takes_back_what_came_from_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
+async fn a_held_out_attempt_sees_no_entries_of_other_tasks() {
     let mut settings = settings();
     settings.hold_out = 1.0;
     let mut world = World::start_with(settings).await.unwrap();
@@ -176,12 +161,7 @@ async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
     @done
 ";
     let (_, run, _) = world.submit("serials", None, graph, &options(1)).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     let left_out: Vec<Option<String>> =
         sqlx::query_scalar("select left_out from memory_uses order by dispatch_id")
             .fetch_all(&world.db)
@@ -192,19 +172,4 @@ async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
         [Some("held out to measure what memory is worth".to_owned()), None]
     );
     drop(worker);
-}
-
-/// How many dispatches were sent a prompt that has `words`.
-async fn prompts_with(world: &World, words: &str) -> usize {
-    let mut conn = world.db.acquire().await.unwrap();
-    let dispatches: Vec<DispatchId> = sqlx::query_scalar("select id from dispatches")
-        .fetch_all(&mut *conn)
-        .await
-        .unwrap();
-    let mut found = 0;
-    for dispatch in dispatches {
-        let prompt = store::dispatch::prompt::read(&mut conn, dispatch).await.unwrap();
-        found += usize::from(prompt.is_some_and(|(_, body)| body.contains(words)));
-    }
-    found
 }

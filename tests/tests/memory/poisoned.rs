@@ -1,4 +1,4 @@
-//! What one agent learned stops nobody, whatever it is.
+//! Entries that the database refuses stop neither work nor other entries.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
@@ -12,7 +12,7 @@ use super::pool::Pool;
 use super::scene;
 use super::trust::shown;
 
-/// Text that doesn't compress, longer than an entry of an index may be.
+/// Incompressible text, longer than an index entry may be.
 fn long(seed: u64) -> String {
     let mut random = StdRng::seed_from_u64(seed);
     (0..700)
@@ -29,7 +29,7 @@ async fn is_done(world: &World, task: ralph_shared::ids::TaskId) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_title_of_any_length_is_learned() {
+async fn a_title_of_any_length_is_stored() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "long", "- {key: a, title: Learn}").await;
@@ -68,7 +68,7 @@ async fn titles_and_names_of_any_length_are_imported() {
     assert_eq!(library::import(&world.db, "", &lines).await.unwrap(), 0);
 }
 
-/// No knowledge of this title can be released.
+/// Makes the database refuse to release knowledge of this title.
 async fn refuse(world: &World, title: &str) {
     let refusal = format!(
         "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'it is refused'; end $$;
@@ -86,26 +86,26 @@ fn knows(title: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_lands_whose_memory_cannot_be_kept() {
+async fn work_lands_although_its_memory_cannot_be_stored() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", "- {key: a, title: Learn}").await;
     refuse(&world, "poison").await;
     let of = scene::does(&pool, &knows("poison")).await;
     assert!(is_done(&world, of.task).await);
-    let kept: Vec<(Uuid, String)> = sqlx::query_as("select dispatch_id, error from bad_reports")
+    let bad_reports: Vec<(Uuid, String)> = sqlx::query_as("select dispatch_id, error from bad_reports")
         .fetch_all(&world.db)
         .await
         .unwrap();
-    assert_eq!(kept.len(), 1);
+    assert_eq!(bad_reports.len(), 1);
     assert!(
-        kept[0].0 == of.dispatch.0 && kept[0].1.contains("it is refused"),
-        "{kept:?}"
+        bad_reports[0].0 == of.dispatch.0 && bad_reports[0].1.contains("it is refused"),
+        "{bad_reports:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_cannot_be_released_keeps_nobody_from_the_others() {
+async fn an_entry_that_cannot_be_released_does_not_stop_the_others() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let graph = "- {key: a, title: Learn}\n- {key: b, title: Learn, after: [a]}\n- {key: c, title: Learn, after: [b]}\n";
@@ -113,7 +113,7 @@ async fn an_entry_that_cannot_be_released_keeps_nobody_from_the_others() {
     for title in ["poison", "Kettles boil", "Spouts whistle"] {
         scene::does(&pool, &knows(title)).await;
     }
-    // As if people had said that they are done.
+    // As if a person had marked the tasks done.
     sqlx::raw_sql("update knowledge set released_at = null; delete from memory_docs")
         .execute(&world.db)
         .await
@@ -127,7 +127,7 @@ async fn an_entry_that_cannot_be_released_keeps_nobody_from_the_others() {
             .await
             .unwrap();
     assert_eq!(found, ["Kettles boil", "Spouts whistle"]);
-    // It alone is left, and what comes after it in a round works all the same.
+    // Only the refused entry remains, and the later steps of the round still work.
     sqlx::query("update runs set ended_at = now(), journal_indexed_at = null")
         .execute(&world.db)
         .await
@@ -141,7 +141,7 @@ async fn an_entry_that_cannot_be_released_keeps_nobody_from_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_that_cannot_be_indexed_keeps_no_other_run_from_it() {
+async fn a_journal_that_cannot_be_indexed_does_not_stop_other_runs() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "poison", "- {key: a, title: Boil}").await;
@@ -167,7 +167,7 @@ async fn a_journal_that_cannot_be_indexed_keeps_no_other_run_from_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_of_ten_megabytes_is_kept_as_far_as_it_goes() {
+async fn a_text_of_ten_megabytes_is_cut_and_stored() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -184,7 +184,7 @@ async fn a_text_of_ten_megabytes_is_kept_as_far_as_it_goes() {
     );
     let of = scene::does(&pool, &learned).await;
     assert!(is_done(&world, of.task).await);
-    let kept: Vec<i32> = sqlx::query_scalar(
+    let lengths: Vec<i32> = sqlx::query_scalar(
         "select length(body) from learnings union all select length(body) from knowledge
          union all select length(body) from session_memory union all select length(journal) from dispatches
          where journal is not null",
@@ -193,8 +193,8 @@ async fn a_text_of_ten_megabytes_is_kept_as_far_as_it_goes() {
     .await
     .unwrap();
     assert!(
-        kept.len() == 4 && kept.iter().all(|chars| (1_000..21_000).contains(chars)),
-        "{kept:?}"
+        lengths.len() == 4 && lengths.iter().all(|chars| (1_000..21_000).contains(chars)),
+        "{lengths:?}"
     );
     let prompt = scene::prompt(&scene::claims(&pool).await);
     assert!(prompt.contains("Kettles boil over.") && prompt.chars().count() < 60_000);

@@ -1,5 +1,5 @@
-//! The memory follows the repository: its own knowledge is read at the head that a session starts from, and what is about files
-//! that are gone isn't shown until they are back.
+//! The memory follows the repository: each session start reads the knowledge files at its head. Entries about
+//! deleted files are hidden until the files are back.
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use ralph_tests::harness::{FeatureOptions, Repository, Spawned, WorkerOptions, W
 
 use super::trust::settings;
 
-/// A worker waits a quarter of a lease for an answer, and without one the prompt stays as it is: on a busy machine a coordinator's first
-/// answer may take longer than that of two seconds.
+/// Settings with a long lease. A worker waits a quarter of a lease for an answer, and without one the prompt
+/// stays unchanged. On a busy machine a coordinator's first answer may take longer than a quarter of two
+/// seconds.
 fn patient() -> Settings {
     Settings {
         lease: Duration::from_secs(20),
@@ -43,8 +44,9 @@ async fn complete(world: &World, name: &str, repository: &Repository, graph: &st
     );
 }
 
-/// A repository that knows how hot the kettle boils, with another file, and a worker; a first feature was told.
-async fn told_first(world: &mut World, path: &str, text: &str) -> (Repository, Spawned) {
+/// Creates a repository that knows how hot the kettle boils, and another file; runs a first feature with that
+/// knowledge in its prompt.
+async fn first_feature(world: &mut World, path: &str, text: &str) -> (Repository, Spawned) {
     let known = knowledge("At 100 degrees.");
     let repository = Repository::create(world.dir(), &[(FILE, &known), (path, text)]).unwrap();
     world.coordinator().await.unwrap();
@@ -53,7 +55,7 @@ async fn told_first(world: &mut World, path: &str, text: &str) -> (Repository, S
 - key: say
   title: Say how hot the kettle boils
   description: |
-    @unless-prompt-has At 100 degrees : @fail nobody told
+    @unless-prompt-has At 100 degrees : @fail the prompt lacks it
     @done
 ";
     complete(world, "first", &repository, first).await;
@@ -61,9 +63,9 @@ async fn told_first(world: &mut World, path: &str, text: &str) -> (Repository, S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follows_edits() {
+async fn repository_knowledge_reaches_every_session_and_follows_edits() {
     let mut world = World::start_with(patient()).await.unwrap();
-    let (repository, worker) = told_first(&mut world, ".ralph/knowledge/plain.md", "no front matter").await;
+    let (repository, worker) = first_feature(&mut world, ".ralph/knowledge/plain.md", "no front matter").await;
     let mut conn = world.db.acquire().await.unwrap();
     let dispatch: DispatchId = sqlx::query_scalar("select id from dispatches where kind = 'work'")
         .fetch_one(&mut *conn)
@@ -75,7 +77,7 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
         .unwrap();
     assert!(
         body.contains("At 100 degrees"),
-        "what is kept is what was told: {body}"
+        "the stored prompt is the one that was sent: {body}"
     );
     let shown: Vec<String> = sqlx::query_scalar(
         "select k.title from memory_uses u join knowledge k on k.id = u.entry where u.left_out is null",
@@ -93,7 +95,7 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
 - key: say
   title: Say how hot the kettle boils
   description: |
-    @unless-prompt-has At 90 degrees on a mountain : @fail nobody told
+    @unless-prompt-has At 90 degrees on a mountain : @fail the prompt lacks it
     @if-prompt-has At 100 degrees : @fail that is out of date
     @done
 ";
@@ -131,10 +133,10 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_folder_said_that_is_gone_when_a_feature_begins_is_not_told() {
+async fn knowledge_of_a_deleted_folder_is_not_shown_to_a_new_feature() {
     let mut world = World::start_with(patient()).await.unwrap();
-    let (repository, worker) = told_first(&mut world, "house/README.md", "kitchen\n").await;
-    // Somebody removes everything but what is in the house.
+    let (repository, worker) = first_feature(&mut world, "house/README.md", "kitchen\n").await;
+    // Remove everything except the contents of `house`.
     let git = |args: &[&str]| repository.git(args).unwrap().trim().to_owned();
     let gone = git(&["commit-tree", "main:house", "-p", "main", "-m", "Move out"]);
     git(&["update-ref", "refs/heads/main", &gone]);
@@ -150,7 +152,7 @@ async fn what_a_folder_said_that_is_gone_when_a_feature_begins_is_not_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
+async fn entries_about_deleted_files_are_hidden_until_the_files_return() {
     let mut world = World::start_with(patient()).await.unwrap();
     let repository = Repository::create(world.dir(), &[("README.md", "kitchen\n")]).unwrap();
     world.coordinator().await.unwrap();
@@ -166,7 +168,7 @@ async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
   title: Fill the kettle once
   after: [learn]
   description: |
-    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @unless-prompt-has A full kettle boils over : @fail the prompt lacks it
     @done
 - key: delete
   title: Throw it away
@@ -190,7 +192,7 @@ async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
   title: Fill the kettle thrice
   after: [again]
   description: |
-    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @unless-prompt-has A full kettle boils over : @fail the prompt lacks it
     @done
 - key: rename
   title: Put it elsewhere
@@ -202,7 +204,7 @@ async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
   title: Fill the kettle for the last time
   after: [rename]
   description: |
-    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @unless-prompt-has A full kettle boils over : @fail the prompt lacks it
     @done
 "#;
     complete(&world, "kettle", &repository, graph).await;
@@ -210,7 +212,7 @@ async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    // Another branch may have it under its old name.
+    // Another branch may have the file under its old name.
     assert_eq!(paths, ["src/kettle.rs", "src/boiler.rs"]);
     drop(worker);
 }

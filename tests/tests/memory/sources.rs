@@ -1,5 +1,5 @@
-//! Seven features, each of which fails unless its prompt holds one thing that was left before; without the source of one of
-//! them, exactly that one fails.
+//! Seven features, each of which fails unless its prompt contains one earlier entry. Without the source of
+//! one of them, exactly that one fails.
 
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 
 use super::unrelated;
 
-/// What is left where, in the words of a later prompt; and the graphs of the features, the last of which needs it.
-/// A `gate` between two tasks makes sure that the first one's report was applied: a slot claims its next task at once.
+/// A source of memory: the graphs of its features, the last of which needs an entry that an earlier task or
+/// attempt left. A `gate` between two tasks makes sure that the first one's report is applied: a slot claims
+/// its next task at once.
 struct Case {
     name: &'static str,
     graphs: &'static [&'static str],
@@ -172,7 +173,7 @@ fn settings() -> Settings {
     }
 }
 
-/// How each case ends among so many unrelated entries.
+/// Outcome of each case among `unrelated` unrelated entries.
 async fn outcomes(settings: Settings, unrelated: usize) -> Vec<(&'static str, RunOutcome, String)> {
     let mut world = World::start_with(settings).await.unwrap();
     unrelated::fill(&world, unrelated).await;
@@ -205,7 +206,7 @@ async fn each_source_of_memory_reaches_the_prompt_that_needs_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_memory_none_of_them_ends_complete() {
+async fn without_memory_no_case_completes() {
     let without = Settings {
         memory: false,
         ..settings()
@@ -215,7 +216,7 @@ async fn without_memory_none_of_them_ends_complete() {
     }
 }
 
-/// Prompts whose template `file` says nothing in its part `part`: all else is as it was.
+/// Settings with a template `file` whose part `part` is empty; all else is unchanged.
 fn silent(file: &str, part: &str) -> (tempfile::TempDir, Settings) {
     let built_in = format!(
         "{}/../domain/src/prompt/templates/{file}.md",
@@ -223,7 +224,7 @@ fn silent(file: &str, part: &str) -> (tempfile::TempDir, Settings) {
     );
     let text = std::fs::read_to_string(built_in).unwrap();
     let marker = format!("=== {part}\n");
-    let (before, rest) = text.split_once(&marker).expect("there is such a part");
+    let (before, rest) = text.split_once(&marker).expect("the template has this part");
     let after = rest.find("\n=== ").map_or("", |at| &rest[at + 1..]);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
@@ -254,36 +255,36 @@ async fn fails_alone(name: &str, file: &str, part: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_attempts_only_their_case_fails() {
+async fn without_attempts_only_the_attempt_case_fails() {
     fails_alone("attempt-report", "attempts", "attempt").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_suggestions_only_their_case_fails() {
+async fn without_suggestions_only_the_suggestion_case_fails() {
     fails_alone("retry-suggestion", "attempts", "suggestion").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_neighbours_failures_only_their_case_fails() {
+async fn without_siblings_failures_only_the_sibling_case_fails() {
     fails_alone("sibling-failure", "attempts", "sibling").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_learnings_only_their_case_fails() {
+async fn without_learnings_only_the_learning_case_fails() {
     fails_alone("learning", "learnings", "learning").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_knowledge_only_its_case_fails() {
+async fn without_knowledge_only_the_knowledge_case_fails() {
     fails_alone("knowledge", "knowledge", "entry").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_decisions_only_their_case_fails() {
+async fn without_decisions_only_the_decision_case_fails() {
     fails_alone("decision", "session", "decision").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_journal_only_its_case_fails() {
+async fn without_the_journal_only_the_journal_case_fails() {
     fails_alone("journal", "journal", "entry").await;
 }

@@ -1,4 +1,5 @@
-//! What was learned is shown to others only once its task is done, and what repeats takes the place of what it repeats.
+//! Entries are shown to other tasks only once their task is done, and a repeated entry replaces the earlier
+//! one.
 
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use ralph_coordinator::flow::memory::library::{self, QueryLine};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 
-/// Short times, and nothing held out.
 pub fn settings() -> Settings {
     Settings {
         heartbeat: Duration::from_millis(200),
@@ -30,7 +30,7 @@ fn asked(title: &str) -> QueryLine {
     }
 }
 
-/// The titles of the entries that a question is shown.
+/// Titles of the entries shown for a question.
 pub async fn shown(world: &World, kind: Kind, title: &str) -> Vec<String> {
     let picked = library::search(&world.db, Meaning::NONE, "", kind, &[asked(title)], 5)
         .await
@@ -73,7 +73,7 @@ const GRAPH: &str = r#"
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_failed_stays_in_quarantine_and_what_repeats_is_merged() {
+async fn a_failed_tasks_entry_stays_quarantined_and_a_repeat_is_merged() {
     let mut world = World::start_with(settings()).await.unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();

@@ -1,4 +1,4 @@
-//! A memory full of what has nothing to do with the task at hand.
+//! A memory full of entries that have nothing to do with the task at hand.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
@@ -63,7 +63,7 @@ const DOINGS: [&str; 12] = [
     "translate",
 ];
 
-/// Imports so many entries into the memory of features without a repository.
+/// Imports unrelated entries into the memory of features without a repository.
 pub async fn fill(world: &World, entries: usize) {
     let mut random = StdRng::seed_from_u64(7);
     let start = OffsetDateTime::now_utc() - Duration::days(500);

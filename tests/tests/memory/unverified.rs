@@ -1,4 +1,4 @@
-//! What nobody verified is shown to its own task only: of it others learn facts that the system knows itself.
+//! Unverified text is shown to its own task only. Other tasks see only facts that the system itself recorded.
 
 use ralph_coordinator::flow::apply::ReportFate;
 use ralph_shared::wire::{EndReason, Ended, SessionLimit};
@@ -7,7 +7,7 @@ use ralph_tests::harness::World;
 use super::pool::Pool;
 use super::scene;
 
-/// A text with a marker of its own in each of twelve channels.
+/// A text with a distinct marker in each of twelve channels.
 fn poisoned() -> (String, Vec<String>) {
     let channels = [
         "<journal>MARK</journal>",
@@ -74,7 +74,7 @@ async fn text_of_failed_attempts_is_shown_to_their_own_task_only() {
             again = Some(of);
         } else {
             assert_eq!(found(&prompt, &marks), Vec::<&String>::new(), "{prompt}");
-            // That it failed, and how, is known.
+            // Other tasks see that it failed, and the error's category.
             let same_feature = of.feature == failed.feature;
             assert!(!same_feature || prompt.contains("test_failure"), "{prompt}");
             scene::says(&pool, &of, &format!("<task-done>{}</task-done>", of.task)).await;
@@ -82,7 +82,7 @@ async fn text_of_failed_attempts_is_shown_to_their_own_task_only() {
         }
     }
     assert!(others >= 4, "{others}");
-    // Once its task is done, others see what it decided.
+    // Once the task is done, others see its decisions.
     let again = again.expect("it is tried again");
     scene::says(&pool, &again, &format!("<task-done>{}</task-done>", again.task)).await;
     let of = pool.claim(1).await.remove(0);
@@ -92,14 +92,14 @@ async fn text_of_failed_attempts_is_shown_to_their_own_task_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_of_a_skipped_task_does_not_reach_what_waited_for_it() {
+async fn text_of_a_skipped_task_does_not_reach_its_dependents() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let graph = "- {key: a, title: Boil}\n- {key: b, title: Pour, after: [a]}\n";
     scene::submit(&world, "kettle", graph).await;
     let (poison, marks) = poisoned();
     let of = scene::does(&pool, &poison).await;
-    // As if a person had taken it back and gone on without it.
+    // As if a person had cancelled the task and then skipped it.
     for state in ["cancelled", "skipped"] {
         sqlx::query("update tasks set state = $2::task_state where id = $1")
             .bind(of.task.0)
@@ -116,7 +116,7 @@ async fn text_of_a_skipped_task_does_not_reach_what_waited_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_of_attempts_that_were_ended_is_shown_to_their_own_task_only() {
+async fn text_of_aborted_attempts_is_shown_to_their_own_task_only() {
     let turn = |stop_reason: &str| Ended::Turn {
         stop_reason: stop_reason.to_owned(),
     };

@@ -1,37 +1,26 @@
-//! What memory is worth is measured by what some attempts are not told, and what harms sinks by itself.
+//! The effect of memory is measured against attempts without it, and harmful entries lose weight by
+//! themselves.
 
-use ralph_coordinator::domain::recall::{Ended, Kind, lift};
-use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::domain::recall::{Ended, lift};
 use ralph_coordinator::flow::assignment::preview;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_coordinator::flow::memory::upkeep;
 use ralph_coordinator::store::{self, view};
 use ralph_shared::ids::TaskId;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
-use time::OffsetDateTime;
 
 use super::pool::Pool;
 use super::scene;
 use super::trust::settings;
 
 fn learned(id: &str, body: &str) -> ImportLine {
-    ImportLine {
-        id: id.to_owned(),
-        date: OffsetDateTime::now_utc() - time::Duration::days(3),
-        title: "Serial numbers of zones".to_owned(),
-        body: body.to_owned(),
-        paths: Vec::new(),
-        tags: Vec::new(),
-        kind: Kind::Learning,
-        category: Some("pitfall".to_owned()),
-        feature: None,
-    }
+    super::outcomes::learned(id, "Serial numbers of zones", body)
 }
 
 const TASKS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lift_is_what_the_held_out_attempts_lacked() {
+async fn the_lift_compares_first_attempts_with_held_out_ones() {
     let mut settings = settings();
     settings.hold_out = 0.5;
     let mut world = World::start_with(settings).await.unwrap();
@@ -53,12 +42,7 @@ async fn the_lift_is_what_the_held_out_attempts_lacked() {
         ..FeatureOptions::default()
     };
     let (_, run, _) = world.submit("serials", None, &graph, &options).await.unwrap();
-    assert_eq!(
-        world.ended(run).await.unwrap(),
-        RunOutcome::Complete,
-        "{}",
-        world.tell().await
-    );
+    scene::completes(&world, run).await;
     upkeep::tick(&world.db).await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
     let [with, without] = view::trials(&mut conn, Some("")).await.unwrap();
@@ -71,9 +55,9 @@ async fn the_lift_is_what_the_held_out_attempts_lacked() {
     .await
     .unwrap();
     assert_eq!(first.0 + first.1, i64::try_from(TASKS).unwrap());
-    // What was held out failed and had memory when it was tried again.
+    // Held-out attempts failed, and had memory when they were retried.
     assert_eq!(without, (0, first.0));
-    assert_eq!(with, (first.1, first.1), "further attempts are no part of it");
+    assert_eq!(with, (first.1, first.1), "retries are not counted");
     let lift = lift(ended(with), ended(without)).unwrap();
     assert!(
         lift.difference == 1.0 && lift.low > 0.5 && lift.high <= 1.0,
@@ -83,7 +67,7 @@ async fn the_lift_is_what_the_held_out_attempts_lacked() {
     drop(worker);
 }
 
-/// The weights of entries by their names in the import.
+/// Weight of the entry with this name in the import.
 async fn weight(world: &World, name: &str) -> f32 {
     sqlx::query_scalar("select weight from learnings where external_id = $1")
         .bind(name)
@@ -92,15 +76,15 @@ async fn weight(world: &World, name: &str) -> f32 {
         .unwrap()
 }
 
-/// The short id with which a prompt names the entry with this text.
+/// Short id of the entry with this text in a prompt.
 fn id_of(prompt: &str, text: &str) -> String {
-    let (before, _) = prompt.split_once(text).expect("it is shown");
-    let at = before.rfind("l-").expect("it has an id");
+    let (before, _) = prompt.split_once(text).expect("the prompt shows the entry");
+    let at = before.rfind("l-").expect("the entry has an id");
     before[at..at + 14].to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_misleads_sinks_until_it_is_not_shown() {
+async fn an_entry_that_misleads_loses_weight_until_it_is_hidden() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let lines = [
@@ -121,19 +105,19 @@ async fn an_entry_that_misleads_sinks_until_it_is_not_shown() {
             break;
         }
         let id = id_of(&prompt, "They never wrap around.");
-        let said = format!("<used misled='{id}'/>\n<task-failed>{}</task-failed>", of.task);
-        scene::says(&pool, &of, &said).await;
+        let text = format!("<used misled='{id}'/>\n<task-failed>{}</task-failed>", of.task);
+        scene::says(&pool, &of, &text).await;
         scene::upkeep(&world).await;
         failed += 1;
     }
     assert!((4..30).contains(&failed), "{failed}");
     assert!(weight(&world, "wrong").await < 0.25);
-    // It was shown as often, and had nothing to do with it.
+    // It was shown as often, and did not mislead anybody.
     assert!((weight(&world, "other").await - 1.0).abs() < 1e-6);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_gains_by_what_it_helped_and_not_by_being_there() {
+async fn an_entry_gains_weight_by_helping_not_by_being_shown() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     library::import(&world.db, "", &[learned("right", "They wrap around.")])
@@ -159,14 +143,14 @@ async fn an_entry_gains_by_what_it_helped_and_not_by_being_there() {
     }
 }
 
-/// Whether the next prompt of a task would show an entry, and why not.
+/// Whether a task's next prompt would show an entry, and the reasons for those left out.
 async fn would_show(world: &World, task: TaskId) -> (bool, Vec<Option<String>>) {
-    let told = preview::preview(&world.db, &world.settings, task)
+    let next_prompt = preview::preview(&world.db, &world.settings, task)
         .await
         .unwrap()
         .unwrap();
-    let shown = told.uses.iter().any(|one| one.left_out.is_none());
-    (shown, told.uses.into_iter().map(|one| one.left_out).collect())
+    let shown = next_prompt.uses.iter().any(|one| one.left_out.is_none());
+    (shown, next_prompt.uses.into_iter().map(|one| one.left_out).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,11 +181,11 @@ async fn a_memory_that_hurts_is_switched_off_until_a_person_resumes_it() {
     assert_eq!(off.len(), 1, "{off:?}");
     assert!(off[0].reason.contains("land less often"), "{off:?}");
     let inbox = view::inbox(&mut conn, 1_000).await.unwrap();
-    let told = inbox
+    let in_inbox = inbox
         .items
         .iter()
         .any(|item| item.kind == view::InboxKind::Memory);
-    assert!(told, "{:?}", inbox.items);
+    assert!(in_inbox, "{:?}", inbox.items);
     scene::submit(
         &world,
         "more",
@@ -217,6 +201,6 @@ async fn a_memory_that_hurts_is_switched_off_until_a_person_resumes_it() {
     assert!(!shown && !why.is_empty() && why.iter().all(is_off), "{why:?}");
     assert!(store::memory::worth::resume(&mut conn, "").await.unwrap());
     scene::upkeep(&world).await;
-    assert!(would_show(&world, task).await.0, "it is compared anew");
+    assert!(would_show(&world, task).await.0, "the comparison starts anew");
     drop(conn);
 }

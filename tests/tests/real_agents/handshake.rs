@@ -1,4 +1,4 @@
-//! What `ralph-worker doctor` says of the real agents.
+//! Findings of `ralph-worker doctor` about the real agents.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use super::real::{LOCKED, Real, found};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs real agents: make test-agents"]
-async fn the_doctor_knows_them_all() {
+async fn the_doctor_finds_every_real_agent() {
     let folder = tempfile::tempdir().unwrap();
     let model = Model::start().await;
     let mut config = Real::Claude.table("agent", &model, folder.path());
@@ -26,7 +26,7 @@ async fn the_doctor_knows_them_all() {
         .args(["doctor", "--output", "json"])
         .current_dir(folder.path())
         .env("RALPH_CONFIG", folder.path().join(".ralph.toml"))
-        // No login of this machine's user counts.
+        // No login of this machine's user may count.
         .env("HOME", folder.path())
         .env_remove("NATS_URL")
         .output()
@@ -36,18 +36,18 @@ async fn the_doctor_knows_them_all() {
     let agent = |name: &str| agents.iter().find(|agent| agent["name"] == name).unwrap();
     for real in Real::ALL {
         let agent = agent(&named(real.folder()));
-        let said = &agent["introduction"];
+        let introduction = &agent["introduction"];
         assert_eq!(
-            (&agent["status"], &said["name"]),
+            (&agent["status"], &introduction["name"]),
             (&"ok".into(), &real.name().into()),
             "{agent:#}"
         );
         if matches!(real, Real::Claude | Real::OpenCode) {
-            assert_eq!(said["capabilities"]["load"], true);
-            let models = said["session"]["models"].to_string().to_lowercase();
+            assert_eq!(introduction["capabilities"]["load"], true);
+            let models = introduction["session"]["models"].to_string().to_lowercase();
             assert!(models.contains("opus"), "{models}");
         }
-        assert!(!said["session"]["modes"].as_array().unwrap().is_empty());
+        assert!(!introduction["session"]["modes"].as_array().unwrap().is_empty());
     }
     for (_, installed, name) in LOCKED {
         let agent = agent(&format!("locked-{}", named(installed)));
@@ -55,10 +55,10 @@ async fn the_doctor_knows_them_all() {
         let advice = agent["advice"].as_str().unwrap();
         assert!(advice.contains("log in: "), "{advice}");
     }
-    assert!(model.asked().is_empty(), "a greeting costs nothing");
+    assert!(model.asked().is_empty(), "the doctor asks no model");
 }
 
-/// A folder as the name of an agent.
+/// An installation folder's name as the name of an agent.
 fn named(folder: &str) -> String {
     folder.replace('.', "-")
 }

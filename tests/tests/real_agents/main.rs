@@ -1,8 +1,9 @@
-//! The whole system with real agents, whose model is scripted: real agents' processes in the
-//! sandbox, each by its preset, no network. `make test-agents` installs them and says in `RALPH_REAL_AGENTS` where.
+//! The whole system with real agents' processes in the sandbox, each configured by its preset, with a
+//! scripted model and no network. `make test-agents` installs the agents and sets `RALPH_REAL_AGENTS` to
+//! their folder.
 #![allow(clippy::unwrap_used)]
 
-/// Tests of a scene, one an agent.
+/// Declares a test of a scene for each agent.
 macro_rules! with_each {
     ($scene:path; $($name:ident: $real:ident;)*) => { $(
         #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! The tools of Ralph's own MCP server, as real agents start it and call it: in a session that may write nothing, and in one that works.
+//! Real agents start Ralph's own MCP server and call its tools, in a read-only session and in a work session.
 
 use ralph_coordinator::flow::maintenance::transcripts;
 use ralph_shared::ids::DispatchId;
@@ -10,10 +10,11 @@ use uuid::Uuid;
 use super::real::Real;
 use super::stage::Stage;
 
-/// Of a transcript's beginning, and of its end.
+/// Bytes of a transcript's beginning, and of its end.
 const HALF_BYTES: usize = 1024 * 1024;
 
-/// A session makes the task, by the tool alone; another one does it, and leaves what it learned and how far it came.
+/// One session creates the task with a tool; another completes it, and records knowledge and progress with
+/// tools.
 async fn tools_are_called(real: Real) {
     let stage = Stage::with(real, 1).await;
     let fact =
@@ -64,7 +65,7 @@ async fn tools_are_called(real: Real) {
             } => *method == format!("mcp {tool}") && given.contains(answer),
             _ => false,
         });
-        // Qwen Code titles a call by its arguments alone.
+        // Qwen Code shows only the arguments as a call's title.
         let shown = real == Real::Qwen
             || transcript.iter().any(|entry| match &entry.update {
                 TranscriptUpdate::Tool { title, .. } => {
@@ -76,7 +77,7 @@ async fn tools_are_called(real: Real) {
     }
 }
 
-/// The transcript of the only session of a kind.
+/// The transcript of the only session of this kind.
 async fn transcript(stage: &Stage, kind: &str) -> Vec<TranscriptEntry> {
     let db = &stage.world.db;
     let dispatch: Uuid = sqlx::query_scalar("select id from dispatches where kind::text = $1")

@@ -1,4 +1,5 @@
-//! The agents: where they are installed, and how each is told about the model. All else its preset knows.
+//! The real agents: their installation folders, and their settings for the scripted model. The presets do the
+//! rest.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ pub enum Real {
     Vibe,
 }
 
-/// Agents that have no login here: their preset, the folder that they are installed in, and the name that they give.
+/// Agents without a login: preset, installation folder, and the name in the handshake.
 pub const LOCKED: [(&str, &str, &str); 7] = [
     ("codex", "codex", "@agentclientprotocol/codex-acp"),
     ("codex", "codex-0.16", "codex-acp"),
@@ -40,7 +41,6 @@ impl Real {
         Self::Vibe,
     ];
 
-    /// Its preset.
     pub fn preset(self) -> &'static str {
         match self {
             Self::Codex016 => "codex",
@@ -48,7 +48,7 @@ impl Real {
         }
     }
 
-    /// The folder that it is installed in.
+    /// Its installation folder.
     pub fn folder(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -62,7 +62,7 @@ impl Real {
         }
     }
 
-    /// The name that it gives in its handshake.
+    /// Its name in the handshake.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "@agentclientprotocol/claude-agent-acp",
@@ -76,8 +76,8 @@ impl Real {
         }
     }
 
-    /// Its table in `.ralph.toml`, under this name, with nothing but where it is installed and where the model is. What it needs
-    /// besides lies in `folder`.
+    /// Its table in `.ralph.toml`, with only the installation and the model's address. Further files go into
+    /// `folder`.
     pub fn table(self, table: &str, model: &Model, folder: &Path) -> String {
         let url = model.url();
         let v1 = format!("{url}/v1");
@@ -132,7 +132,7 @@ impl Real {
         text
     }
 
-    /// A folder of its own with its `config.toml`.
+    /// Makes its own folder with this `config.toml`.
     fn home(self, folder: &Path, config: &str) -> String {
         let home = folder.join(format!("{}-home", self.folder()));
         std::fs::create_dir_all(&home).unwrap();
@@ -141,7 +141,7 @@ impl Real {
     }
 }
 
-/// The lines of a table that say where an agent is installed; more variables may follow.
+/// The lines of a table that name an agent's installation; more variables may follow.
 pub fn found(table: &str, folder: &str) -> String {
     let root = std::env::var_os("RALPH_REAL_AGENTS").expect("`make test-agents` sets RALPH_REAL_AGENTS");
     let root = PathBuf::from(root);

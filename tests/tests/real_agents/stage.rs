@@ -1,4 +1,4 @@
-//! Servers, a coordinator, a worker with a real agent, a repository.
+//! A running system: servers, a coordinator, a worker with a real agent, and a repository.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -9,7 +9,6 @@ use ralph_tests::harness::{FeatureOptions, Repository, Spawned, WorkerOptions, W
 use super::model::Model;
 use super::real::Real;
 
-/// Everything that a feature needs.
 pub struct Stage {
     // Dropped before the world whose folder it writes to.
     worker: Spawned,
@@ -18,7 +17,7 @@ pub struct Stage {
     pub repository: Repository,
 }
 
-/// What became of one dispatch.
+/// The end of one dispatch.
 #[derive(Debug, sqlx::FromRow)]
 pub struct Dispatch {
     pub attempt: i32,
@@ -60,7 +59,7 @@ impl Stage {
         (run, ids)
     }
 
-    /// Waits for the run's end, which must be a good one, and gives its work dispatches in order.
+    /// Waits for the run to complete; returns its work dispatches in order.
     pub async fn complete(&self, run: RunId) -> Vec<Dispatch> {
         let outcome = self.world.ended(run).await.unwrap();
         assert_eq!(outcome, RunOutcome::Complete, "{}", self.world.tell().await);
@@ -73,7 +72,7 @@ impl Stage {
         .unwrap()
     }
 
-    /// Ends the agents that run at the moment, the hard way, as a crash or the kernel does.
+    /// Kills the running agents, as a crash or the kernel would.
     pub fn kill_agents(&self) {
         let agents = children(self.worker.pid());
         assert!(!agents.is_empty(), "the worker has no agent");

@@ -1,4 +1,5 @@
-//! Everything by its command line: `up`, a worker's `.ralph.toml` with two agents, `submit --wait`.
+//! The whole system through its command line: `up`, a worker's `.ralph.toml` with two agents, `submit
+//! --wait`.
 
 use std::process::Stdio;
 
@@ -51,11 +52,11 @@ async fn a_feature_is_built_by_two_agents_from_the_command_line() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(up.stderr.take().unwrap()).lines();
-    let mut said = String::new();
-    while !said.contains("ready") {
+    let mut log = String::new();
+    while !log.contains("ready") {
         let line = lines.next_line().await.unwrap();
-        said += &line.unwrap_or_else(|| panic!("`up` ended:\n{said}"));
-        said.push('\n');
+        log += &line.unwrap_or_else(|| panic!("`up` ended:\n{log}"));
+        log.push('\n');
     }
     let listening = tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     let repo = repository.path().display().to_string();
@@ -82,7 +83,7 @@ async fn a_feature_is_built_by_two_agents_from_the_command_line() {
     listening.await.unwrap();
 }
 
-/// The database server runs as another user when the test is root.
+/// If the test is root, the database server runs as another user.
 fn traversable(folder: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();

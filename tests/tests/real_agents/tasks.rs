@@ -1,4 +1,4 @@
-//! Tasks of the whole system: a diamond with each agent, and more with two of them.
+//! Tasks in the whole system: a diamond with each agent, and further scenes with two of them.
 
 use ralph_coordinator::domain::routing::strategy::Strategy;
 use ralph_coordinator::flow::control;
@@ -29,12 +29,12 @@ async fn writes_runs_and_lands(real: Real) {
         "{dispatch:?}"
     );
     assert_eq!(dispatch.tool_calls, Some(2), "{dispatch:?}");
-    // Both agents tell their tokens, in different places.
+    // Both agents report their tokens, in different places.
     assert!(dispatch.input_tokens > Some(0), "{dispatch:?}");
     assert!(dispatch.output_tokens > Some(0), "{dispatch:?}");
 }
 
-/// Five tasks, of which two wait for the first, and the fourth for both.
+/// Five tasks: two wait for the first, the fourth waits for both, and the fifth for the fourth.
 async fn a_diamond_lands(real: Real) {
     let stage = Stage::with(real, 2).await;
     let task = |key: &str, after: &str, step: &str| {
@@ -75,7 +75,7 @@ async fn the_runs_model_is_set(real: Real) {
     );
 }
 
-async fn two_work_at_once(real: Real) {
+async fn two_sessions_work_at_once(real: Real) {
     let stage = Stage::with(real, 2).await;
     let graph = "- key: a\n  title: A\n  description: |\n    @meet 2\n    @write a.txt a\n    @done\n\
                  - key: b\n  title: B\n  description: |\n    @meet 2\n    @write b.txt b\n    @done\n";
@@ -87,7 +87,7 @@ async fn two_work_at_once(real: Real) {
     );
 }
 
-/// Both agents try again by themselves: the task never hears of it.
+/// Both agents retry by themselves: the task never learns of the error.
 async fn a_providers_error_costs_no_attempt(real: Real, status: u16) {
     let stage = Stage::with(real, 1).await;
     let graph = format!(
@@ -102,7 +102,7 @@ async fn a_providers_error_costs_no_attempt(real: Real, status: u16) {
     assert_eq!(stage.landed("a.txt"), "a\n");
 }
 
-async fn an_interrupted_session_ends_and_its_task_goes_on(real: Real) {
+async fn an_interrupted_session_ends_and_its_task_continues(real: Real) {
     let stage = Stage::with(real, 1).await;
     let graph = "- key: a\n  title: A\n  description: |\n    @hold\n    @write a.txt a\n    @done\n";
     let (run, ids) = stage.submit(graph, &FeatureOptions::default()).await;
@@ -173,9 +173,9 @@ macro_rules! with_both {
 with_both! {
     a_task_writes_runs_and_lands: writes_runs_and_lands();
     the_model_of_the_run_is_set: the_runs_model_is_set();
-    two_tasks_at_once: two_work_at_once();
+    two_tasks_at_once: two_sessions_work_at_once();
     a_429_costs_no_attempt: a_providers_error_costs_no_attempt(429);
     a_500_costs_no_attempt: a_providers_error_costs_no_attempt(500);
-    a_killed_agent_goes_on_in_its_session: a_killed_agent_resumes_its_session();
-    an_interrupted_task_goes_on: an_interrupted_session_ends_and_its_task_goes_on();
+    a_killed_agent_resumes: a_killed_agent_resumes_its_session();
+    an_interrupted_task_continues: an_interrupted_session_ends_and_its_task_continues();
 }

@@ -13,7 +13,7 @@ async fn hear(description: &str) -> Heard {
 }
 
 #[tokio::test]
-async fn work_is_really_done_and_told_of() {
+async fn directives_do_real_work_and_report_it() {
     let folder = tempfile::tempdir().unwrap();
     let heard = Talk::default()
         .hold(
@@ -164,7 +164,7 @@ async fn attempt_kind_and_prompt_choose_the_directives() {
 }
 
 #[tokio::test]
-async fn a_broken_expectation_gives_the_task_up() {
+async fn a_broken_expectation_fails_the_task() {
     let failed = |tried: &str, why: &str| {
         format!(
             "<task-failed>t-0123456789ab</task-failed>\n<failure-report>\nwhat_tried: {tried}\nwhy_failed: {why}\n\
@@ -202,7 +202,7 @@ async fn a_broken_expectation_gives_the_task_up() {
 }
 
 #[tokio::test]
-async fn a_script_that_cannot_be_read_runs_not_at_all() {
+async fn a_script_with_an_error_runs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let heard = Talk::default()
         .hold(folder.path(), &prompt("@write a x\n@wirte b x"))
@@ -241,7 +241,7 @@ async fn cancel_ends_a_command_with_its_children() {
     assert_eq!(pipe.next_line().await.unwrap().as_deref(), Some("started"));
     wire.cancel().await;
     assert_eq!(wire.message().await["result"]["stopReason"], "cancelled");
-    // Its end comes when the last of them has died.
+    // The pipe ends when the last of the processes has died.
     assert_eq!(
         tokio::time::timeout(DEADLINE, pipe.next_line())
             .await
@@ -332,7 +332,7 @@ async fn a_wait_ends_with_the_file() {
         &format!("@say waiting\n@wait-for {}\n@wait 1\n@say over", file.display()),
     )
     .await;
-    assert_eq!(wire.said().await, "waiting\n");
+    assert_eq!(wire.text().await, "waiting\n");
     fs::write(file, "").unwrap();
-    assert_eq!(wire.said().await, "over\n");
+    assert_eq!(wire.text().await, "over\n");
 }

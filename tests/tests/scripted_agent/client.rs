@@ -1,4 +1,4 @@
-//! A small client: one session, one prompt, with files, terminals and permissions that are real.
+//! A small client: one session and one prompt, with real files, terminals and permissions.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,18 +22,18 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 
 use super::{AGENT, DEADLINE};
 
-/// What one conversation is about.
+/// Options of one conversation.
 #[derive(Default)]
 pub struct Talk<'t> {
     pub arguments: &'t [&'t str],
     pub environment: &'t [(&'t str, &'t str)],
-    /// Set before the prompt.
+    /// The model, set before the prompt.
     pub model: Option<&'t str>,
-    /// Cancelled when the agent's text has this.
+    /// The session is cancelled when the agent's text contains this.
     pub cancel_at: Option<&'t str>,
 }
 
-/// What came of it.
+/// The result of a conversation.
 pub struct Heard {
     pub answer: Result<PromptResponse, Error>,
     pub options: Option<Vec<SessionConfigOption>>,
@@ -42,7 +42,7 @@ pub struct Heard {
 }
 
 impl Talk<'_> {
-    /// Holds the conversation in this folder, to the agent's exit.
+    /// Holds the conversation in this folder, until the agent exits.
     pub async fn hold(&self, folder: &Path, prompt: &str) -> Heard {
         tokio::time::timeout(DEADLINE, self.hold_to_the_end(folder, prompt))
             .await
@@ -192,7 +192,6 @@ impl Talk<'_> {
 }
 
 impl Heard {
-    /// The stop reason's word.
     pub fn stop_reason(&self) -> String {
         serde_json::to_value(self.answer.as_ref().unwrap().stop_reason)
             .unwrap()
@@ -201,12 +200,11 @@ impl Heard {
             .to_owned()
     }
 
-    /// The agent's message text, joined.
     pub fn text(&self) -> String {
         text(&self.updates)
     }
 
-    /// How each tool call ended, in order, with what it gave.
+    /// Success and output of each tool call, in order.
     pub fn tools(&self) -> Vec<(bool, String)> {
         let ends = self.updates.iter().filter_map(|update| match update {
             SessionUpdate::ToolCallUpdate(call) => {

@@ -1,4 +1,4 @@
-//! The examples keep their promises, without a pool around them.
+//! The example task files work, without a pool.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,11 +24,11 @@ fn graph(name: &str) -> Graph {
     graph
 }
 
-/// When a task can start at the earliest: after so many others, one after another.
+/// The number of tasks that must end, one after the other, before each task can start.
 fn levels(graph: &Graph) -> Vec<usize> {
     let mut levels: Vec<usize> = Vec::new();
     for node in &graph.nodes {
-        // A blocker that is a parent ends with the last of its children.
+        // A blocking parent ends with the last of its children.
         let ends = |blocker: u32| {
             let children = graph
                 .nodes
@@ -62,7 +62,7 @@ fn the_todo_graph_is_deep_and_wide() {
 }
 
 #[test]
-fn the_example_for_real_agents_is_a_graph_of_prose() {
+fn the_example_for_real_agents_contains_no_directives() {
     let graph = graph("self");
     assert_eq!(graph.nodes.len(), 4);
     assert!(
@@ -95,7 +95,7 @@ fn git(folder: &Path, arguments: &[&str]) {
     );
 }
 
-/// One session of a task; its text.
+/// Runs one session of a task; returns its text.
 async fn session(folder: &Path, node: &Node, attempt: &str, kind: &str) -> String {
     let environment = [("RALPH_ATTEMPT", attempt), ("RALPH_KIND", kind)];
     let talk = Talk {
@@ -134,7 +134,7 @@ async fn the_todo_feature_is_built_task_by_task() {
         if !text.contains(&done) {
             recovered.push(node.key.clone());
             if text.contains("<task-failed>") {
-                // Given up by its own word, it starts from the feature branch again (SPEC 3.3).
+                // A task that gave up starts from the feature branch again (SPEC 3.3).
                 git(&repository, &["reset", "--quiet", "--hard"]);
                 git(&repository, &["clean", "--quiet", "-d", "--force"]);
             }

@@ -1,4 +1,4 @@
-//! The scripted agent over real pipes: the well-behaved half through the protocol's crate, the other half line by line.
+//! The scripted agent over real pipes: well-behaved scripts through the ACP crate, others line by line.
 #![allow(clippy::unwrap_used)]
 
 mod behaved;
@@ -10,7 +10,7 @@ mod wire;
 use std::path::Path;
 use std::time::Duration;
 
-/// No test takes a second; one that waits in vain ends after this.
+/// No test takes a second; a test that waits in vain ends after this time.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
@@ -23,7 +23,7 @@ fn prompt(description: &str) -> String {
     )
 }
 
-/// Whether a process of this id exists and is more than an unread exit status.
+/// Whether this process exists and is no zombie.
 fn lives(pid: i32) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
     stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))

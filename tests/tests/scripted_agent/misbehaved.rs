@@ -8,14 +8,14 @@ use super::lives;
 use super::wire::{PROMPT, Wire};
 
 #[tokio::test]
-async fn it_dies_as_told_after_what_it_said() {
+async fn the_agent_dies_as_scripted_after_its_text() {
     for (directive, code, signal) in [
         ("@crash", Some(101), None),
         ("@exit 7", Some(7), None),
         ("@kill", None, Some(9)),
     ] {
         let mut wire = Wire::prompt(&[], &format!("@say last words\n{directive}\n@say never")).await;
-        assert_eq!(wire.said().await, "last words\n", "{directive}");
+        assert_eq!(wire.text().await, "last words\n", "{directive}");
         assert_eq!(wire.line().await, None, "{directive}");
         let status = wire.exit().await;
         assert_eq!((status.code(), status.signal()), (code, signal), "{directive}");
@@ -23,15 +23,15 @@ async fn it_dies_as_told_after_what_it_said() {
 }
 
 #[tokio::test]
-async fn bad_lines_keep_their_place_among_the_good_ones() {
+async fn bad_lines_keep_their_order_among_good_ones() {
     let mut wire = Wire::prompt(
         &[],
         "@say 1\n@junk Loading model...\n@say 2\n@bad-json\n@bad-utf8\n@unknown-update\n@stray-response\n@say 3",
     )
     .await;
-    assert_eq!(wire.said().await, "1\n");
+    assert_eq!(wire.text().await, "1\n");
     assert_eq!(wire.line().await.unwrap(), b"Loading model...");
-    assert_eq!(wire.said().await, "2\n");
+    assert_eq!(wire.text().await, "2\n");
     let half = wire.line().await.unwrap();
     assert!(half.starts_with(b"{") && serde_json::from_slice::<serde_json::Value>(&half).is_err());
     let bad = wire.line().await.unwrap();
@@ -48,18 +48,18 @@ async fn bad_lines_keep_their_place_among_the_good_ones() {
         "weather_forecast"
     );
     assert_eq!(wire.message().await["id"], 987_654_321);
-    assert_eq!(wire.said().await, "3\n");
+    assert_eq!(wire.text().await, "3\n");
     assert_eq!(wire.message().await["result"]["stopReason"], "end_turn");
     assert!(wire.close().await.success());
 }
 
 #[tokio::test]
-async fn sizes_are_as_told() {
+async fn long_lines_and_floods_have_the_scripted_size() {
     let mut wire = Wire::prompt(&[], "@long-line 5M\n@flood 3M\n@stop tired").await;
-    assert_eq!(wire.said().await.len(), 5 << 20);
+    assert_eq!(wire.text().await.len(), 5 << 20);
     let mut flooded = 0;
     while flooded < 3 << 20 {
-        flooded += wire.said().await.len();
+        flooded += wire.text().await.len();
     }
     assert_eq!(flooded, 3 << 20);
     assert_eq!(
@@ -71,9 +71,9 @@ async fn sizes_are_as_told() {
 #[tokio::test]
 async fn a_hanging_agent_ignores_cancel_and_ends_with_its_input() {
     let mut wire = Wire::prompt(&[], "@say hanging\n@hang").await;
-    assert_eq!(wire.said().await, "hanging\n");
+    assert_eq!(wire.text().await, "hanging\n");
     wire.cancel().await;
-    // An answer to something later shows that the cancel was read, and that the prompt got none.
+    // The answer to a later request shows that the agent read the cancel, and did not answer the prompt.
     wire.request(4, "session/new", json!({ "cwd": "/", "mcpServers": [] }))
         .await;
     assert_eq!(wire.message().await["id"], 4);
@@ -81,7 +81,7 @@ async fn a_hanging_agent_ignores_cancel_and_ends_with_its_input() {
 }
 
 #[tokio::test]
-async fn cancel_can_be_ignored_by_a_turn_that_goes_on() {
+async fn a_turn_can_ignore_a_cancel_and_continue() {
     let mut wire = Wire::prompt(&[], "@ignore-cancel\n@ask leave\n@say still here").await;
     let ask = wire.message().await;
     wire.cancel().await;
@@ -89,20 +89,20 @@ async fn cancel_can_be_ignored_by_a_turn_that_goes_on() {
     wire.send(&json!({ "jsonrpc": "2.0", "id": ask["id"], "result": answer }))
         .await
         .unwrap();
-    assert_eq!(wire.said().await, "permission leave: cancelled\n");
-    assert_eq!(wire.said().await, "still here\n");
+    assert_eq!(wire.text().await, "permission leave: cancelled\n");
+    assert_eq!(wire.text().await, "still here\n");
     assert_eq!(wire.message().await["result"]["stopReason"], "end_turn");
 }
 
 #[tokio::test]
-async fn sigterm_ends_it_unless_ignored() {
+async fn sigterm_ends_the_agent_unless_ignored() {
     let mut wire = Wire::prompt(&[], "@say here\n@hang").await;
-    wire.said().await;
+    wire.text().await;
     wire.signal(Signal::SIGTERM);
     assert_eq!(wire.exit().await.signal(), Some(15));
 
     let mut wire = Wire::prompt(&[], "@ignore-term\n@say here\n@hang").await;
-    wire.said().await;
+    wire.text().await;
     wire.signal(Signal::SIGTERM);
     wire.request(4, "session/new", json!({ "cwd": "/", "mcpServers": [] }))
         .await;
@@ -112,34 +112,34 @@ async fn sigterm_ends_it_unless_ignored() {
 }
 
 #[tokio::test]
-async fn the_end_of_its_input_can_be_ignored() {
+async fn the_end_of_the_input_can_be_ignored() {
     for (arguments, directive) in [(&[][..], "@ignore-eof\n"), (&["--ignore-eof"], "")] {
-        // It waits longer than it takes an agent to exit that minds the end.
+        // The wait is longer than an agent takes to exit that minds the end.
         let mut wire = Wire::prompt(
             arguments,
             &format!("{directive}@say here\n@wait 1200\n@say there\n@exit 3"),
         )
         .await;
-        assert_eq!(wire.said().await, "here\n");
+        assert_eq!(wire.text().await, "here\n");
         drop(wire.input.take());
-        assert_eq!(wire.said().await, "there\n");
+        assert_eq!(wire.text().await, "there\n");
         assert_eq!(wire.exit().await.code(), Some(3));
     }
 }
 
 #[tokio::test]
-async fn closed_output_is_seen_while_it_lives() {
+async fn the_output_can_be_closed_while_the_agent_lives() {
     let mut wire = Wire::prompt(&[], "@say bye\n@close-stdout\n@say unheard\n@hang").await;
-    assert_eq!(wire.said().await, "bye\n");
+    assert_eq!(wire.text().await, "bye\n");
     assert_eq!(wire.line().await, None);
     assert!(wire.child.try_wait().unwrap().is_none());
     assert!(wire.close().await.success());
 }
 
 #[tokio::test]
-async fn closed_input_breaks_the_writer() {
+async fn a_closed_input_breaks_the_writers_pipe() {
     let mut wire = Wire::prompt(&[], "@close-stdin\n@say closed\n@hang").await;
-    assert_eq!(wire.said().await, "closed\n");
+    assert_eq!(wire.text().await, "closed\n");
     let error = wire.send(&json!({})).await.expect_err("nobody reads");
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
     wire.signal(Signal::SIGKILL);
@@ -147,29 +147,29 @@ async fn closed_input_breaks_the_writer() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_gone_ends_it_in_order() {
+async fn the_agent_ends_cleanly_when_its_reader_is_gone() {
     let mut wire = Wire::prompt(&[], "@say first\n@flood 200M").await;
-    assert_eq!(wire.said().await, "first\n");
+    assert_eq!(wire.text().await, "first\n");
     drop(wire.output.take());
     let status = wire.exit().await;
     assert_eq!((status.code(), status.signal()), (Some(0), None));
 }
 
 #[tokio::test]
-async fn an_orphan_outlives_it_in_a_session_of_its_own() {
+async fn an_orphan_outlives_the_agent_in_its_own_session() {
     let mut wire = Wire::prompt(&[], "@orphan 60\n@kill").await;
-    let said = wire.said().await;
-    let pid: i32 = said.trim().strip_prefix("orphan ").unwrap().parse().unwrap();
+    let text = wire.text().await;
+    let pid: i32 = text.trim().strip_prefix("orphan ").unwrap().parse().unwrap();
     assert_eq!(wire.exit().await.signal(), Some(9));
     assert!(lives(pid));
     assert_ne!(getsid(Some(Pid::from_raw(pid))).unwrap(), getsid(None).unwrap());
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-    // It held the agent's output, which therefore ends only now.
+    // The orphan held the agent's output, which therefore ends only now.
     assert_eq!(wire.line().await, None);
 }
 
 #[tokio::test]
-async fn handshakes_fail_as_told() {
+async fn handshakes_fail_as_configured() {
     let mut wire = Wire::start(&["--handshake", "wrong-version"]);
     assert_eq!(wire.initialize().await["result"]["protocolVersion"], 999);
 
@@ -199,7 +199,7 @@ async fn handshakes_fail_as_told() {
 }
 
 #[tokio::test]
-async fn the_old_way_to_choose_a_model_is_understood_when_told() {
+async fn the_old_method_to_choose_a_model_works_if_configured() {
     for (arguments, expected) in [
         (&["--set-model", "--no-model-option"][..], None),
         (&[], Some(-32601)),

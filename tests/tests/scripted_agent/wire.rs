@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::{AGENT, DEADLINE, prompt};
 
-/// Which request the prompt is.
+/// Id of the prompt's request.
 pub const PROMPT: u64 = 3;
 
 /// A running agent and its pipes.
@@ -42,7 +42,7 @@ impl Wire {
         }
     }
 
-    /// Starts an agent and has it work on this description.
+    /// Starts an agent and sends it a prompt with this description.
     pub async fn prompt(arguments: &[&str], description: &str) -> Self {
         let mut wire = Self::start(arguments);
         wire.initialize().await;
@@ -65,7 +65,7 @@ impl Wire {
         wire
     }
 
-    /// Asks to initialize and returns the answer.
+    /// Sends `initialize` and returns the answer.
     pub async fn initialize(&mut self) -> Value {
         self.request(
             1,
@@ -113,7 +113,7 @@ impl Wire {
     }
 
     /// The text of the next line, which must be a message chunk.
-    pub async fn said(&mut self) -> String {
+    pub async fn text(&mut self) -> String {
         let message = self.message().await;
         let text = message["params"]["update"]["content"]["text"].as_str();
         text.unwrap_or_else(|| panic!("{message}")).to_owned()

@@ -1,4 +1,4 @@
-//! What a session may use of its machine.
+//! Limits on a session's use of its machine.
 
 use ralph_worker::sandbox::{Cgroup, Resources};
 
@@ -15,7 +15,7 @@ fn read(played: &Played, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_file_grows_to_its_bound() {
+async fn a_file_grows_to_its_limit() {
     let script = "@run head -c 2000000 /dev/zero > big; stat -c %s big > size";
     let played = bounded(script, |resources| resources.file_bytes = 1024 * 1024)
         .play()
@@ -24,18 +24,18 @@ async fn a_file_grows_to_its_bound() {
 }
 
 #[tokio::test]
-async fn a_process_that_uses_up_its_cpu_time_is_ended() {
+async fn a_process_that_uses_up_its_cpu_time_is_killed() {
     let script = "@run sh -c 'while :; do :; done'; echo $? > status";
     let played = bounded(script, |resources| resources.cpu_seconds = Some(1))
         .play()
         .await;
     assert_eq!(played.end.ended, turn("end_turn"));
-    // 128 and SIGXCPU.
+    // 128 + SIGXCPU.
     assert_eq!(read(&played, "status"), "152\n");
 }
 
 #[tokio::test]
-async fn processes_are_counted_over_the_whole_session() {
+async fn the_process_limit_applies_to_the_whole_session() {
     let groups = Cgroup::make("processes-of-a-test", &Resources::default());
     let script = "@run sh -c 'for i in $(seq 300); do sleep 600 & done' 2> err; echo over > over";
     let played = bounded(script, |resources| resources.processes = 60).play().await;
@@ -46,7 +46,7 @@ async fn processes_are_counted_over_the_whole_session() {
 }
 
 #[tokio::test]
-async fn a_session_that_eats_memory_is_held_and_told() {
+async fn a_session_that_uses_up_its_memory_is_limited_and_says_so() {
     let groups = Cgroup::make("memory-of-a-test", &Resources::default());
     let script = "@run python3 -c 'len(bytearray(10 ** 9)); print(1)' > ate; echo $? > status";
     let bytes = 256 * 1024 * 1024;
@@ -54,9 +54,9 @@ async fn a_session_that_eats_memory_is_held_and_told() {
         .play()
         .await;
     assert_eq!(played.end.ended, turn("end_turn"));
-    // Held for the session by its control group, else for each process by its own limit.
+    // The control group limits the session; without one, each process has its own limit.
     assert_eq!(read(&played, "ate"), "");
     assert_ne!(read(&played, "status"), "0\n");
-    let told = played.transcript().contains("used up its memory");
-    assert_eq!(told, groups.bounds_memory(), "{}", played.transcript());
+    let is_noted = played.transcript().contains("used up its memory");
+    assert_eq!(is_noted, groups.bounds_memory(), "{}", played.transcript());
 }

@@ -1,4 +1,4 @@
-//! Sessions that are ended: by an order, by a limit, by force.
+//! Ends of sessions by an order, by a limit, or by force.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ fn limit(limit: SessionLimit) -> Ended {
     Ended::Limit { limit }
 }
 
-async fn told(scene: Scene) -> (Ended, String) {
+async fn interrupted(scene: Scene) -> (Ended, String) {
     let mut running = scene.start();
     running.until_said("up").await;
-    running.tell(EndReason::Interrupted);
+    running.order_end(EndReason::Interrupted);
     let played = running.finish().await;
     let transcript = played.transcript();
     (played.end.ended, transcript)
@@ -26,9 +26,9 @@ const INTERRUPTED: Ended = Ended::Told {
 };
 
 #[tokio::test]
-async fn an_order_ends_the_turn_in_order() {
+async fn an_order_ends_the_turn_cleanly() {
     let began = Instant::now();
-    let (ended, transcript) = told(scene("@say up\n@silent")).await;
+    let (ended, transcript) = interrupted(scene("@say up\n@silent")).await;
     assert_eq!(ended, INTERRUPTED);
     assert!(transcript.contains("the session is cancelled"), "{transcript}");
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
@@ -38,7 +38,7 @@ async fn an_order_ends_the_turn_in_order() {
 async fn an_order_counts_whatever_the_agent_answers() {
     let mut running = scene("@ignore-cancel\n@say up\n@wait-for go\n@stop max_tokens").start();
     running.until_said("up").await;
-    running.tell(EndReason::Drain);
+    running.order_end(EndReason::Drain);
     running
         .until(|update| matches!(update, TranscriptUpdate::Note { text } if text.contains("cancelled")))
         .await;
@@ -53,9 +53,9 @@ async fn an_order_counts_whatever_the_agent_answers() {
 }
 
 #[tokio::test]
-async fn an_order_before_the_start_starts_nothing() {
+async fn an_order_before_the_start_prevents_it() {
     let running = scene("@say up").start();
-    running.tell(EndReason::Fenced);
+    running.order_end(EndReason::Fenced);
     let played = running.finish().await;
     assert_eq!(
         played.end.ended,
@@ -66,23 +66,23 @@ async fn an_order_before_the_start_starts_nothing() {
 }
 
 #[tokio::test]
-async fn who_ignores_everything_is_killed() {
+async fn an_agent_that_ignores_everything_is_killed() {
     for script in [
         "@say up\n@hang",
         "@ignore-eof\n@say up\n@hang",
         "@ignore-term\n@ignore-eof\n@say up\n@hang",
         "@ignore-cancel\n@ignore-term\n@ignore-eof\n@say up\n@hang",
     ] {
-        let (ended, _) = told(scene(script).limits(|limits| limits.grace_ms = 100)).await;
+        let (ended, _) = interrupted(scene(script).limits(|limits| limits.grace_ms = 100)).await;
         assert_eq!(ended, INTERRUPTED, "{script}");
     }
 }
 
-/// An agent that goes on like this after it was cancelled.
+/// Cancels an agent that then continues with this script.
 async fn in_the_grace(script: &str) -> Played {
     let mut running = scene(&format!("@ignore-cancel\n@say up\n@wait-for go\n{script}")).start();
     running.until_said("up").await;
-    running.tell(EndReason::Interrupted);
+    running.order_end(EndReason::Interrupted);
     running
         .until(|update| matches!(update, TranscriptUpdate::Note { .. }))
         .await;
@@ -93,7 +93,7 @@ async fn in_the_grace(script: &str) -> Played {
 }
 
 #[tokio::test]
-async fn what_was_said_during_the_grace_still_counts() {
+async fn text_of_the_grace_period_still_counts() {
     let played = in_the_grace("@say after\n@done").await;
     assert!(played.end.text.contains("after"), "{}", played.end.text);
 }
@@ -144,7 +144,7 @@ async fn output_is_limited() {
     );
 }
 
-/// An agent that takes its prompt, does this, and then says more than it may, whatever it is told.
+/// An agent that takes its prompt, runs `first`, and then exceeds its output limit, whatever order it gets.
 fn flooding(first: &str) -> Scene {
     let chunk = |text: &str| {
         format!(
@@ -165,8 +165,8 @@ fn flooding(first: &str) -> Scene {
 
 fn is_cut(played: &Played) {
     assert!(played.end.text_truncated);
-    let said = played.end.text.len();
-    assert!(said <= 256 * 1024, "{said} bytes");
+    let bytes = played.end.text.len();
+    assert!(bytes <= 256 * 1024, "{bytes} bytes");
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn output_is_limited_after_the_turn_too() {
 async fn output_is_limited_while_the_session_is_cancelled() {
     let mut running = flooding("up; read -r l").start();
     running.until_said("up").await;
-    running.tell(EndReason::Interrupted);
+    running.order_end(EndReason::Interrupted);
     let played = running.finish().await;
     assert_eq!(played.end.ended, INTERRUPTED);
     is_cut(&played);
@@ -198,7 +198,7 @@ async fn tool_calls_are_limited() {
 }
 
 #[tokio::test]
-async fn chatter_is_no_progress() {
+async fn usage_updates_are_no_progress() {
     let usage = r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"usage_update","used":1,"size":2}}}"#;
     let script = format!(
         "read -r l; echo '{{\"id\":0,\"result\":{{\"protocolVersion\":1}}}}'; read -r l; \
@@ -217,7 +217,7 @@ async fn chatter_is_no_progress() {
 const UP: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"up"}}}}"#;
 
 #[tokio::test]
-async fn term_reaches_the_agent_behind_any_wall_and_leaves_it_its_grace() {
+async fn sigterm_reaches_the_agent_in_any_sandbox_and_leaves_it_time() {
     let answer = |id: u8, result: &str| format!("read -r l; echo '{{\"id\":{id},\"result\":{result}}}'");
     let script = [
         "trap 'echo bye > bye; exit 0' TERM".to_owned(),
@@ -234,7 +234,7 @@ async fn term_reaches_the_agent_behind_any_wall_and_leaves_it_its_grace() {
         stage.spec.sandbox.mode = mode;
         let mut running = stage.start();
         running.until_said("up").await;
-        running.tell(EndReason::Interrupted);
+        running.order_end(EndReason::Interrupted);
         let played = running.finish().await;
         assert_eq!(played.end.ended, INTERRUPTED, "{mode:?}");
         assert!(played.path("bye").exists(), "{mode:?}: {}", played.transcript());

@@ -1,4 +1,4 @@
-//! Agents that go without a word, and what they leave.
+//! Agents that exit or close their pipes, and the processes that they leave.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use ralph_worker::session::kill_leftovers;
 use super::scene::{lives, orphan, scene, turn};
 
 #[tokio::test]
-async fn exits_are_told_with_code_or_signal() {
+async fn exits_are_reported_with_their_code_or_signal() {
     let rows = [
         ("@crash", Some(101), None),
         ("@exit 7", Some(7), None),
@@ -28,7 +28,7 @@ async fn exits_are_told_with_code_or_signal() {
 }
 
 #[tokio::test]
-async fn closed_pipes_end_the_session_long_before_it_is_idle() {
+async fn closed_pipes_end_the_session_before_its_idle_limit() {
     for (directive, words) in [
         ("@close-stdout", "closed its output"),
         ("@close-stdin", "closed its input"),
@@ -57,7 +57,7 @@ async fn detached_children_do_not_outlive_the_session() {
 }
 
 #[tokio::test]
-async fn who_sheds_every_mark_does_not_outlive_the_session_either() {
+async fn processes_that_shed_every_mark_do_not_outlive_the_session() {
     let shed =
         "@run env -i PATH=$PATH setsid sh -c 'sleep 600 </dev/null >/dev/null 2>&1 & echo $! > pid'\n@done";
     let played = scene(shed).play().await;
@@ -66,11 +66,11 @@ async fn who_sheds_every_mark_does_not_outlive_the_session_either() {
     assert!(!lives(pid.trim()), "{pid}");
 }
 
-/// Says in a process that it runs one test.
+/// Marks a process that runs a single test.
 const ALONE: &str = "RALPH_TEST_ALONE";
 
-/// Runs `test` (its whole name) again in a process of its own, and fails as it does: `false`. In that run: `true`. What a process has open
-/// is that of all tests that run in it.
+/// Runs `test` (its full name) again in its own process and fails if it fails; returns `false`, and `true`
+/// within that run. Tests of one process share its open files.
 fn is_alone(test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
@@ -80,8 +80,8 @@ fn is_alone(test: &str) -> bool {
         .env(ALONE, "1")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "alone: {said}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "alone: {errors}");
     let ran = String::from_utf8_lossy(&output.stdout);
     assert!(ran.contains("1 passed"), "`{test}` is no test: {ran}");
     false
@@ -118,7 +118,7 @@ async fn nothing_grows_over_many_sessions() {
 }
 
 #[tokio::test]
-async fn children_of_a_crashed_agent_go_as_well() {
+async fn children_of_a_crashed_agent_are_killed() {
     let played = scene("@orphan 600\n@run sleep 600 >/dev/null 2>&1 & echo $!\n@crash")
         .play()
         .await;
@@ -131,13 +131,13 @@ async fn children_of_a_crashed_agent_go_as_well() {
 }
 
 #[tokio::test]
-async fn a_dropped_session_takes_its_processes_along() {
+async fn a_dropped_session_kills_its_processes() {
     let mut running = scene("@orphan 600\n@run echo $PPID > agent\n@say up\n@hang").start();
     running.until_said("up").await;
     let agent = std::fs::read_to_string(running.work().join("agent")).unwrap();
-    let pids = [agent.trim().to_owned(), orphan(&running.said()).to_owned()];
+    let pids = [agent.trim().to_owned(), orphan(&running.text()).to_owned()];
     assert!(pids.iter().all(|pid| lives(pid)), "{pids:?}");
-    // Nobody but the session itself kills them.
+    // Only the session itself kills them.
     let (dispatch, folder) = running.abort().await;
     until("the end of its processes", async || {
         !pids.iter().any(|pid| lives(pid))
@@ -148,7 +148,7 @@ async fn a_dropped_session_takes_its_processes_along() {
 }
 
 #[tokio::test]
-async fn standard_error_is_kept_at_its_end_and_never_blocks() {
+async fn the_end_of_standard_error_is_kept_and_it_never_blocks() {
     let played = scene("@run head -c 3000000 /dev/zero | tr '\\0' e >/proc/$PPID/fd/2; echo the end >/proc/$PPID/fd/2\n@say over")
         .play()
         .await;

@@ -1,4 +1,4 @@
-//! Agents that fail at the door.
+//! Agents that fail before their first turn, and what a session negotiates with them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,14 +40,14 @@ async fn a_file_that_cannot_be_executed_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_missing_workspace_is_no_door() {
+async fn a_missing_workspace_is_no_unavailable_agent() {
     let mut stage = scene("");
     stage.spec.cwd.push("missing");
     assert!(matches!(stage.play().await.end.ended, Ended::Workspace { .. }));
 }
 
 #[tokio::test]
-async fn agents_that_exit_first_are_told_with_their_last_words() {
+async fn agents_that_exit_at_once_are_reported_with_their_last_output() {
     assert_eq!(
         door(scene("").arguments(&["--handshake", "exit"])).await.0,
         Unavailable::ExitsAtOnce
@@ -64,7 +64,7 @@ async fn agents_that_exit_first_are_told_with_their_last_words() {
 }
 
 #[tokio::test]
-async fn closed_output_is_seen_at_once() {
+async fn closed_output_ends_the_handshake_at_once() {
     assert_eq!(
         door(shell("exec >&-; exec sleep 600")).await.0,
         Unavailable::ExitsAtOnce
@@ -72,7 +72,7 @@ async fn closed_output_is_seen_at_once() {
 }
 
 #[tokio::test]
-async fn logins_are_asked_for_in_many_ways() {
+async fn every_request_for_a_login_is_recognized() {
     assert_eq!(
         door(scene("").arguments(&["--handshake", "auth-required"]))
             .await
@@ -81,12 +81,12 @@ async fn logins_are_asked_for_in_many_ways() {
     );
     let words = shell("echo 'Error: not logged in. Please run /login' >&2; exit 1");
     assert_eq!(door(words).await.0, Unavailable::Authentication);
-    let said = scene("@say Invalid API key, please run /login");
-    assert_eq!(door(said).await.0, Unavailable::Authentication);
+    let scripted = scene("@say Invalid API key, please run /login");
+    assert_eq!(door(scripted).await.0, Unavailable::Authentication);
 }
 
 #[tokio::test]
-async fn a_key_in_the_environment_is_offered_when_a_login_is_asked_for() {
+async fn a_login_with_a_key_of_the_environment_is_chosen() {
     let reply = |result: &str| {
         format!("read -r l; printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,{result}}}\\n' $i; i=$((i+1))")
     };
@@ -118,7 +118,7 @@ async fn other_protocol_versions_are_refused() {
 }
 
 #[tokio::test]
-async fn a_slow_handshake_is_none_that_hangs() {
+async fn a_slow_handshake_succeeds() {
     let played = scene("@say hi")
         .arguments(&["--handshake", "slow:300"])
         .play()
@@ -140,7 +140,7 @@ async fn a_handshake_that_hangs_ends_at_its_own_limit() {
     );
 }
 
-/// Its first start takes longer than its limit, and begins anew where it is cut short.
+/// The first start takes longer than the limit, and would begin anew if it were cut short.
 #[tokio::test]
 async fn an_agent_gets_more_time_for_its_first_start() {
     let limit = Duration::from_secs(4);
@@ -164,7 +164,7 @@ async fn an_agent_gets_more_time_for_its_first_start() {
 }
 
 #[tokio::test]
-async fn an_agent_is_offered_what_its_configuration_says() {
+async fn an_agent_is_offered_only_its_configured_methods() {
     let mut stage = shell("read -r l; echo \"$l\" > asked; cat > /dev/null");
     stage.spec.agent.offered = ClientMethods {
         files: false,
@@ -193,7 +193,7 @@ async fn session_limits_hold_during_the_handshake() {
 }
 
 #[tokio::test]
-async fn the_providers_errors_are_told_apart() {
+async fn errors_of_the_provider_are_distinguished() {
     let rows = [
         (
             "@error -32603 API Error: 429 too many requests",
@@ -227,7 +227,7 @@ async fn the_providers_errors_are_told_apart() {
 }
 
 #[tokio::test]
-async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
+async fn errors_of_the_provider_do_not_fail_work_that_has_begun() {
     let crashed = Ended::AgentExited {
         code: Some(3),
         signal: None,
@@ -253,7 +253,7 @@ async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
             "@read a\n@stderr Error: no such module\n@exit 3",
             Ok(crashed.clone()),
         ),
-        // That one was got over.
+        // The agent recovered from this refusal.
         (
             "@stderr Error: 429 Too Many Requests\n@read a\n@wait 1500\n@say on\n@exit 3",
             Ok(crashed),
@@ -275,7 +275,7 @@ async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
 }
 
 #[tokio::test]
-async fn an_agent_that_exits_while_its_words_are_looked_at_has_ended_its_turn() {
+async fn an_agent_that_exits_during_the_check_of_its_text_ended_its_turn() {
     let script = [
         "i=0".to_owned(),
         answering(":", r#"{"protocolVersion":1}"#),
@@ -289,7 +289,7 @@ async fn an_agent_that_exits_while_its_words_are_looked_at_has_ended_its_turn() 
 }
 
 #[tokio::test]
-async fn what_was_really_set_is_recorded() {
+async fn the_model_that_was_really_set_is_recorded() {
     let options = |model: &str| {
         format!(
             r#"{{"sessionId":"s-1","configOptions":[{{"id":"m","name":"Model","category":"model","type":"select","currentValue":"{model}","options":[{{"value":"small","name":"Small"}},{{"value":"large","name":"Large"}},{{"value":"large-2","name":"Newer"}}]}}]}}"#
@@ -321,7 +321,7 @@ async fn what_was_really_set_is_recorded() {
     }
 }
 
-/// A shell script that answers one request with this result, after `before`, to which the request is `$l`.
+/// A shell command that runs `before`, with the request in `$l`, and answers the request with this result.
 fn answering(before: &str, result: &str) -> String {
     format!(
         "read -r l; {before}; printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{result}}}\\n' $i; i=$((i+1))"
@@ -331,7 +331,7 @@ fn answering(before: &str, result: &str) -> String {
 const CHUNK: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"WORD"}}}}"#;
 
 #[tokio::test]
-async fn an_earlier_session_is_gone_on_with_and_not_told_again() {
+async fn a_resumed_session_does_not_repeat_its_text() {
     for (capability, method) in [
         (r#""loadSession":true"#, "session/load"),
         (
@@ -363,7 +363,7 @@ async fn an_earlier_session_is_gone_on_with_and_not_told_again() {
 }
 
 #[tokio::test]
-async fn mcp_servers_and_the_mode_of_the_configuration_are_passed_on() {
+async fn configured_mcp_servers_and_mode_are_passed_on() {
     let modes = r#"{"sessionId":"s-1","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"},{"id":"go","name":"Go on"}]}}"#;
     let script = [
         "i=0".to_owned(),
@@ -388,12 +388,12 @@ async fn mcp_servers_and_the_mode_of_the_configuration_are_passed_on() {
     assert_eq!(servers[0]["command"], "/bin/true");
     assert_eq!(sent("mode.json")["method"], "session/set_mode");
     assert_eq!(sent("mode.json")["params"]["modeId"], "go");
-    // The agent did not say that it can use the other one.
+    // The agent did not announce support for HTTP servers.
     assert!(played.transcript().contains("MCP server web is left out"));
 }
 
 #[tokio::test]
-async fn for_how_long_a_provider_asks_to_be_left_alone_is_read_in_each_form() {
+async fn a_providers_retry_time_is_read_in_every_form() {
     let rows = [
         (
             "@stderr 429 Too Many Requests; Retry-After: 20\n@exit 1",

@@ -1,11 +1,11 @@
-//! Agents that speak badly: the session goes on.
+//! Agents that send bad messages: the session continues.
 
 use ralph_shared::wire::{Ended, SessionLimit, TranscriptUpdate, Unavailable};
 
 use super::scene::{scene, shell, turn};
 
 #[tokio::test]
-async fn bad_lines_cost_nothing_but_themselves() {
+async fn bad_lines_are_skipped() {
     let played = scene(
         "@say 1\n@junk Loading model...\n@bad-json\n@unknown-update\n@stray-response\n@tool-update-only\n@say 2\n@done",
     )
@@ -37,27 +37,27 @@ async fn long_lines_and_floods_are_read_whole() {
 }
 
 #[tokio::test]
-async fn a_line_beyond_all_bounds_is_skipped() {
+async fn a_line_beyond_the_size_limit_is_skipped() {
     let played = scene("@say 1\n@long-line 17M\n@say 2").play().await;
     assert_eq!(played.end.ended, turn("end_turn"));
     assert_eq!(played.end.text, "1\n2\n");
     assert!(played.transcript().contains("too long to be read"));
 }
 
-/// Read as a tree it would take hundreds of megabytes.
+/// Parsed as a tree, the message would take hundreds of megabytes.
 #[tokio::test]
 async fn a_message_of_too_many_values_is_skipped() {
     let reply = |id: u8, result: &str| format!("read -r l; printf '{{\"id\":{id},\"result\":{result}}}\\n'");
     let update =
         |update: &str| format!(r#"{{"method":"session/update","params":{{"sessionId":"s","update":{update}"#);
     let call = update(r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"x","rawInput":[0"#);
-    let said = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"on"}}"#;
+    let chunk = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"on"}}"#;
     let script = [
         reply(0, r#"{"protocolVersion":1}"#),
         reply(1, r#"{"sessionId":"s"}"#),
         "read -r l".to_owned(),
         format!("printf '{call}'; yes ,0 | head -n 3000000 | tr -d '\\n'; printf ']}}}}}}\\n'"),
-        format!("printf '{}}}}}\\n'", update(said)),
+        format!("printf '{}}}}}\\n'", update(chunk)),
         r#"printf '{"id":2,"result":{"stopReason":"end_turn"}}\n'"#.to_owned(),
         "exec cat >/dev/null".to_owned(),
     ]
@@ -70,7 +70,7 @@ async fn a_message_of_too_many_values_is_skipped() {
 }
 
 #[tokio::test]
-async fn an_answer_without_sense_is_a_protocol_error() {
+async fn a_senseless_answer_is_a_protocol_error() {
     let reply = |id: u8, result: &str| format!("read -r l; printf '{{\"id\":{id},\"result\":{result}}}\\n'");
     let start = [
         reply(0, r#"{"protocolVersion":1}"#),
@@ -102,7 +102,7 @@ async fn an_answer_without_sense_is_a_protocol_error() {
 }
 
 #[tokio::test]
-async fn a_flood_of_requests_by_one_who_reads_no_answer_is_survived() {
+async fn a_session_survives_a_flood_of_requests_whose_answers_go_unread() {
     let request =
         r#"{"jsonrpc":"2.0","id":$i,"method":"fs/read_text_file","params":{"sessionId":"s","path":"big"}}"#;
     let reply = |id: u8, result: &str| format!("read -r l; printf '{{\"id\":{id},\"result\":{result}}}\\n'");
@@ -150,12 +150,12 @@ async fn small_requests_wait_for_an_agent_that_reads_no_answer() {
         .iter()
         .filter(|entry| matches!(entry.update, TranscriptUpdate::Request { .. }))
         .count();
-    // Those that wait, and what fits into the pipe that it doesn't read.
+    // The queued answers, and those that fit into the unread pipe.
     assert!((1000..8000).contains(&answered), "{answered}");
 }
 
 #[tokio::test]
-async fn last_words_are_heard_after_the_turn_ended() {
+async fn text_after_the_end_of_the_turn_counts() {
     let played = scene("@write a.txt a\n@late 300 \\e[1m<task-done>\\e[0m{id}</task-done>")
         .play()
         .await;
@@ -164,7 +164,7 @@ async fn last_words_are_heard_after_the_turn_ended() {
 }
 
 #[tokio::test]
-async fn messages_behind_what_a_terminal_would_not_show_are_read() {
+async fn messages_behind_invisible_terminal_output_are_read() {
     let before = "@raw \\m\\e]0;title\\e\\\\loading\\r|\\b\\e[0m";
     let played = scene(&format!("{before}\n@say heard\n{before}\n@done"))
         .play()
@@ -174,7 +174,7 @@ async fn messages_behind_what_a_terminal_would_not_show_are_read() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_counted_and_control_sequences_go_whole() {
+async fn junk_lines_are_counted_and_control_sequences_removed() {
     let junk = "@junk \\e[33mLoading\\e[0m model...\n".repeat(3);
     let error = "@stderr \\e[31mno\\e[0m\n@error -32603 \\e[31mbroken\\e[0m";
     let played = scene(&format!("{junk}@run exit 3\n{error}")).play().await;
@@ -190,8 +190,8 @@ async fn lines_that_are_no_messages_are_counted_and_control_sequences_go_whole()
 }
 
 #[tokio::test]
-async fn who_only_speaks_of_its_providers_refusals_is_ended_before_it_is_idle() {
-    let told = [
+async fn an_agent_that_only_reports_refusals_ends_before_it_is_idle() {
+    let messages = [
         (
             "@stderr Error: 401 Unauthorized, retrying\n",
             Unavailable::Authentication,
@@ -205,10 +205,10 @@ async fn who_only_speaks_of_its_providers_refusals_is_ended_before_it_is_idle() 
             Unavailable::RateLimit,
         ),
     ];
-    for (told, expected) in told {
+    for (message, expected) in messages {
         let script = format!(
             "@write a.txt a\n{}@silent",
-            format!("{told}@wait 300\n").repeat(5)
+            format!("{message}@wait 300\n").repeat(5)
         );
         let played = scene(&script)
             .limits(|limits| {
@@ -219,7 +219,7 @@ async fn who_only_speaks_of_its_providers_refusals_is_ended_before_it_is_idle() 
             .await;
         assert!(
             matches!(&played.end.ended, Ended::Unavailable { door, message } if *door == expected && message.contains("refuses it")),
-            "{told} {:?}",
+            "{message} {:?}",
             played.end.ended
         );
     }

@@ -1,4 +1,4 @@
-//! Logins that are copied into the private home, and back.
+//! Logins are copied into the private home, and back.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const PLACE: &str = ".agent/login.json";
 const OLD: &str = "old-0123456789-token\n";
 const NEW: &str = "new-9876543210-token\n";
 
-/// A scene whose agent has a login, and the folder of the user's originals.
+/// A scene whose agent has a login, and the folder with the user's original.
 fn with_login(script: &str, login: &str) -> (Scene, tempfile::TempDir) {
     let user = tempfile::tempdir().unwrap();
     std::fs::create_dir(user.path().join(".agent")).unwrap();
@@ -49,13 +49,13 @@ async fn a_refreshed_login_comes_back_with_its_permissions() {
     assert_eq!(read(&played.path("."), "seen"), OLD);
     assert_eq!(read(user.path(), PLACE), NEW);
     assert_eq!(original.metadata().unwrap().permissions().mode() & 0o777, 0o640);
-    let left: Vec<_> = std::fs::read_dir(user.path().join(".agent")).unwrap().collect();
-    assert_eq!(left.len(), 1, "{left:?}");
+    let files: Vec<_> = std::fs::read_dir(user.path().join(".agent")).unwrap().collect();
+    assert_eq!(files.len(), 1, "{files:?}");
     noted(&played, "was refreshed");
 }
 
 #[tokio::test]
-async fn a_login_that_the_agent_leaves_alone_is_not_written() {
+async fn an_unchanged_login_is_not_written() {
     use std::os::unix::fs::MetadataExt;
     let (stage, user) = with_login("@run touch ~/.agent/login.json", OLD);
     let inode = user.path().join(PLACE).metadata().unwrap().ino();
@@ -74,7 +74,7 @@ async fn a_linked_original_stays_a_link() {
 }
 
 #[tokio::test]
-async fn what_is_no_login_any_more_does_not_come_back() {
+async fn an_invalid_login_is_not_copied_back() {
     let too_long = LOGIN_BYTES + 1;
     let rows = [
         "rm ~/.agent/login.json".to_owned(),
@@ -97,7 +97,7 @@ async fn what_is_no_login_any_more_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn of_two_that_changed_the_newer_wins() {
+async fn of_two_changed_logins_the_newer_wins() {
     let users = "users-0123456789-token\n";
     for (touch, expected) in [("1 hour ago", users), ("1 hour", NEW)] {
         let script = format!(
@@ -115,7 +115,7 @@ async fn of_two_that_changed_the_newer_wins() {
 }
 
 #[tokio::test]
-async fn a_missing_login_is_said_and_the_session_goes_on() {
+async fn a_missing_login_is_noted_and_the_session_continues() {
     let (stage, user) = with_login("@say hi", "old\n");
     std::fs::remove_file(user.path().join(PLACE)).unwrap();
     let played = stage.play().await;
@@ -125,7 +125,7 @@ async fn a_missing_login_is_said_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn a_login_that_cannot_be_copied_is_a_failure_at_the_door() {
+async fn a_login_that_cannot_be_copied_makes_the_agent_unavailable() {
     type Break = fn(PathBuf, &Scene);
     let rows: [(&str, Break); 3] = [
         ("no plain file", |original, _| {
@@ -135,7 +135,7 @@ async fn a_login_that_cannot_be_copied_is_a_failure_at_the_door() {
         ("larger than", |original, _| {
             std::fs::write(original, vec![b'x'; LOGIN_BYTES as usize + 1]).unwrap();
         }),
-        // What an earlier session in the same home has left.
+        // An earlier session in the same home left this link.
         ("failed to copy", |_, stage| {
             let outside = stage.work().parent().unwrap().join("outside");
             std::fs::create_dir(&outside).unwrap();
@@ -159,7 +159,7 @@ async fn a_login_that_cannot_be_copied_is_a_failure_at_the_door() {
 }
 
 #[tokio::test]
-async fn a_login_is_refreshed_by_a_session_that_is_told_to_end_too() {
+async fn an_interrupted_session_refreshes_its_login_too() {
     let (stage, user) = with_login(
         "@run echo new-9876543210-token > ~/.agent/login.json\n@say written\n@silent",
         OLD,
@@ -168,7 +168,7 @@ async fn a_login_is_refreshed_by_a_session_that_is_told_to_end_too() {
     running
         .until(|update| matches!(update, TranscriptUpdate::Text { text } if text.contains("written")))
         .await;
-    running.tell(ralph_shared::wire::EndReason::Drain);
+    running.order_end(ralph_shared::wire::EndReason::Drain);
     running.finish().await;
     assert_eq!(read(user.path(), PLACE), NEW);
 }

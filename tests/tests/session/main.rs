@@ -1,5 +1,5 @@
-//! One session against real agent processes, well-behaved and not. Every scene ends by checking that no process of it
-//! is left.
+//! One session against real agent processes, well-behaved and not. Every scene checks at its end that no
+//! process remains.
 #![allow(clippy::unwrap_used)]
 
 mod bounds;

@@ -1,5 +1,5 @@
-//! Agents that nobody here has tried: each way in which real ones differ is a profile of the scripted one, alone and combined
-//! at random. Whatever comes together, the work is done, what was said is heard once, and nothing is left.
+//! Simulated agents: each way in which real agents differ is a profile of the scripted one, alone and in
+//! random combinations. In every combination the work is done, the text arrives once, and no process remains.
 
 use ralph_shared::wire::Access;
 use rand::rngs::StdRng;
@@ -8,19 +8,19 @@ use rand::{Rng as _, SeedableRng as _};
 
 use super::scene::{Played, scene, turn};
 
-/// How many combinations are tried.
+/// Number of random combinations.
 const COMBINATIONS: usize = 16;
 
-/// A way to be different.
+/// One way in which an agent differs.
 struct Profile {
     name: &'static str,
-    /// Flags of the agent; of several profiles with the same first word, only one can hold.
+    /// Flags of the agent; profiles that share a first flag exclude each other.
     flags: &'static [&'static str],
-    /// What it does before its work.
+    /// Directives before its work.
     before: &'static str,
-    /// What it does after it.
+    /// Directives after its work.
     after: &'static str,
-    /// What the transcript then holds.
+    /// Text that the transcript must contain.
     shown: &'static str,
 }
 
@@ -107,7 +107,7 @@ const PROFILES: &[Profile] = &[
         ..PLAIN
     },
     Profile {
-        name: "asks-what-nobody-knows",
+        name: "sends-an-unknown-request",
         before: "@unknown-request",
         shown: "the method is not known",
         ..PLAIN
@@ -119,7 +119,7 @@ const PROFILES: &[Profile] = &[
         ..PLAIN
     },
     Profile {
-        name: "sends-updates-that-nobody-knows",
+        name: "sends-an-unknown-update",
         before: "@unknown-update",
         shown: "a kind that is not known",
         ..PLAIN
@@ -218,13 +218,13 @@ const PROFILES: &[Profile] = &[
     },
 ];
 
-/// Whether two can't hold at once.
+/// Whether both profiles choose how the agent handles models, and so exclude each other.
 fn exclude(one: &Profile, other: &Profile) -> bool {
     let about_models = |profile: &Profile| profile.flags.contains(&"--no-model-option");
     about_models(one) && about_models(other)
 }
 
-/// Plays them together; gives what is wrong.
+/// Plays the profiles together; the error says what went wrong.
 async fn play(profiles: &[&Profile]) -> Result<(), String> {
     let part = |part: fn(&Profile) -> &'static str| -> String {
         let lines = profiles
@@ -235,7 +235,7 @@ async fn play(profiles: &[&Profile]) -> Result<(), String> {
     };
     let ends_itself = |profile: &&&Profile| profile.after.starts_with("@stop");
     let cancelled = profiles.iter().any(|profile| ends_itself(&profile));
-    // What ends the turn goes last.
+    // The directive that ends the turn goes last.
     let mut last: Vec<&&Profile> = profiles.iter().collect();
     last.sort_by_key(|profile| ends_itself(profile));
     let after: String = last
@@ -322,7 +322,7 @@ async fn profiles_combined_at_random_get_their_work_done() {
 }
 
 #[tokio::test]
-async fn who_writes_though_it_was_not_offered_is_refused_and_goes_on() {
+async fn a_write_that_was_not_offered_is_refused_and_the_session_continues() {
     let played = scene("@fs-write a x\n@done")
         .access(Access::ReadOnly)
         .play()

@@ -1,10 +1,10 @@
-//! What agents ask their worker for.
+//! Requests of agents to their worker.
 
 use agent_client_protocol::v1::schema::ToolKind;
 use ralph_shared::wire::{Access, EndReason, TranscriptUpdate};
 use ralph_worker::session::{Pattern, Rule, RuleAnswer};
 
-use super::scene::{scene, shell, turn};
+use super::scene::{Played, scene, shell, turn};
 
 #[tokio::test]
 async fn files_terminals_and_permissions_are_served_and_shown() {
@@ -56,7 +56,7 @@ async fn paths_outside_the_workspace_are_refused() {
 }
 
 #[tokio::test]
-async fn rules_of_the_configuration_decide_by_kind_and_path() {
+async fn configured_rules_decide_by_kind_and_path() {
     let mut stage = scene("@fs-write kept/a x\n@fs-write b y\n@fs-read b\n@term touch c\n@ask a thing");
     let rule = |kind, path: Option<&str>| Rule {
         kinds: vec![kind],
@@ -80,7 +80,7 @@ async fn rules_of_the_configuration_decide_by_kind_and_path() {
 }
 
 #[tokio::test]
-async fn a_session_that_may_only_read_reads() {
+async fn a_read_only_session_may_read_but_neither_write_nor_run() {
     let script =
         "@fs-read a\n@fs-write b x\n@term touch c\n@ask a thing\n@ask mcp__other__edit\n@ask mcp__ralph__ask";
     let stage = scene(script).access(Access::ReadOnly);
@@ -99,7 +99,7 @@ async fn a_session_that_may_only_read_reads() {
 }
 
 #[tokio::test]
-async fn a_session_that_may_run_commands_writes_no_file() {
+async fn a_session_with_commands_runs_them_but_writes_no_file() {
     let played = scene("@fs-write b x\n@term touch c\n@ask a thing")
         .access(Access::Commands)
         .play()
@@ -113,7 +113,7 @@ async fn a_session_that_may_run_commands_writes_no_file() {
 }
 
 #[tokio::test]
-async fn a_terminal_prints_as_much_as_it_likes() {
+async fn a_terminal_with_endless_output_returns_its_end() {
     let played = scene("@term head -c 1000000000 /dev/zero | tr '\\0' x; printf end")
         .play()
         .await;
@@ -125,13 +125,8 @@ async fn a_terminal_prints_as_much_as_it_likes() {
     );
 }
 
-#[tokio::test]
-async fn options_of_an_unknown_kind_are_passed_over() {
-    let option = |id: &str, kind: &str| format!(r#"{{"optionId":"{id}","name":"{id}","kind":"{kind}"}}"#);
-    let options = [option("session", "allow_session"), option("once", "allow_once")].join(",");
-    let request = format!(
-        r#"{{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{{"sessionId":"s","toolCall":{{"toolCallId":"c"}},"options":[{options}]}}}}"#
-    );
+/// Plays an agent that sends this request in its turn; returns the answer, too.
+async fn answered(request: &str) -> (Played, serde_json::Value) {
     let answer =
         |id: u8, result: &str| format!("printf '{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\\n'");
     let script = [
@@ -144,8 +139,19 @@ async fn options_of_an_unknown_kind_are_passed_over() {
     ];
     let played = shell(&script.join("; ")).play().await;
     assert_eq!(played.end.ended, turn("end_turn"));
-    let answered: serde_json::Value =
+    let answered =
         serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
+    (played, answered)
+}
+
+#[tokio::test]
+async fn permission_options_of_an_unknown_kind_are_skipped() {
+    let option = |id: &str, kind: &str| format!(r#"{{"optionId":"{id}","name":"{id}","kind":"{kind}"}}"#);
+    let options = [option("session", "allow_session"), option("once", "allow_once")].join(",");
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{{"sessionId":"s","toolCall":{{"toolCallId":"c"}},"options":[{options}]}}}}"#
+    );
+    let (_, answered) = answered(&request).await;
     let selected = serde_json::json!({"outcome": {"outcome": "selected", "optionId": "once"}});
     assert_eq!(answered["result"], selected, "{answered}");
 }
@@ -153,22 +159,9 @@ async fn options_of_an_unknown_kind_are_passed_over() {
 #[tokio::test]
 async fn a_question_to_a_person_is_answered_at_once_and_recorded() {
     let question = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"Which database?","requestedSchema":{"type":"object","properties":{}}}}"#;
-    let answer =
-        |id: u8, result: &str| format!("printf '{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\\n'");
-    let script = [
-        "read -r l".to_owned(),
-        answer(0, r#"{"protocolVersion":1}"#),
-        "read -r l".to_owned(),
-        answer(1, r#"{"sessionId":"s"}"#),
-        format!("read -r l; echo '{question}'; read -r l; printf '%s' \"$l\" > answered"),
-        answer(2, r#"{"stopReason":"end_turn"}"#),
-    ];
-    let played = shell(&script.join("; ")).play().await;
-    assert_eq!(played.end.ended, turn("end_turn"));
-    let answered: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
-    let told = serde_json::json!({"action": "decline", "_meta": {"ralph": {"message": "nobody is there, decide and say so"}}});
-    assert_eq!((&answered["id"], &answered["result"]), (&"q".into(), &told));
+    let (played, answered) = answered(question).await;
+    let answer = serde_json::json!({"action": "decline", "_meta": {"ralph": {"message": "nobody is there, decide and say so"}}});
+    assert_eq!((&answered["id"], &answered["result"]), (&"q".into(), &answer));
     assert_eq!(played.end.questions, ["Which database?"]);
     let asked = played.entries.iter().find_map(|entry| match &entry.update {
         TranscriptUpdate::Request {
@@ -191,6 +184,6 @@ async fn terminals_end_with_the_session() {
             matches!(update, TranscriptUpdate::Request { method, .. } if method == "terminal/create")
         })
         .await;
-    running.tell(EndReason::Interrupted);
+    running.order_end(EndReason::Interrupted);
     running.finish().await;
 }

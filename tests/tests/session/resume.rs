@@ -1,4 +1,4 @@
-//! Agents whose process ends in the middle of a turn, and who can resume their session.
+//! Agents whose process ends in the middle of a turn, and which can resume their session.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use super::scene::{Scene, lives, orphan, scene, turn};
 
 const AFTER_EXIT: &str = "Your process was started again.";
 
-/// A scene with an agent that keeps its sessions.
+/// A scene with an agent that stores its sessions.
 fn keeping(script: &str) -> Scene {
     let mut scene = scene(script).arguments(&["--keep-sessions"]);
     scene.spec.after_exit = Some(AFTER_EXIT.to_owned());
@@ -29,7 +29,7 @@ fn killed() -> Ended {
 }
 
 #[tokio::test]
-async fn a_killed_agent_goes_on_where_it_was() {
+async fn a_killed_agent_resumes_its_session() {
     let script = format!(
         "@say one\n@write a.txt first\n@usage 100 10 0.5\n@kill\n@if-prompt-has {AFTER_EXIT} : @say two\n\
          @run cat a.txt\n@usage 20 5 0.75\n@done"
@@ -40,7 +40,7 @@ async fn a_killed_agent_goes_on_where_it_was() {
         played.end.text,
         "one\ntwo\n<task-done>t-0123456789ab</task-done>\n"
     );
-    // What both processes called and used.
+    // The sums of both processes.
     assert_eq!(played.end.tool_calls, 2);
     assert_eq!(played.end.usage.cost_usd, Some(1.25));
     assert!(
@@ -52,7 +52,7 @@ async fn a_killed_agent_goes_on_where_it_was() {
     );
 }
 
-/// The same, with a second process that does this first.
+/// Like [`keeping`], with a second process that runs `first` first.
 fn restarting(script: &str, first: &str) -> Scene {
     let mut scene = keeping(script);
     let line = format!("if [ -e started ]; then {first}; fi; touch started; exec \"$0\" \"$@\"");
@@ -65,12 +65,12 @@ fn restarting(script: &str, first: &str) -> Scene {
 }
 
 #[tokio::test]
-async fn an_order_while_the_agent_starts_again_is_how_it_ended() {
+async fn an_order_during_the_restart_is_the_sessions_end() {
     let hangs = "touch hangs; set -- \"$@\" --handshake hang";
     let running = restarting("@say one\n@kill\n@say two\n@done", hangs).start();
     let hangs = running.work().join("hangs");
     until("an agent that hangs", async || hangs.exists()).await;
-    running.tell(EndReason::Drain);
+    running.order_end(EndReason::Drain);
     let played = running.finish().await;
     let reason = EndReason::Drain;
     assert_eq!(played.end.ended, Ended::Told { reason });
@@ -97,7 +97,7 @@ async fn a_provider_that_refuses_the_second_process_is_no_crash() {
 }
 
 #[tokio::test]
-async fn the_model_is_set_again_where_a_loaded_session_does_not_tell_of_it() {
+async fn the_model_is_set_again_if_a_loaded_session_does_not_name_it() {
     let played = keeping("@model\n@kill\n@model\n@done")
         .arguments(&["--bare-load"])
         .model("Opus")
@@ -114,7 +114,7 @@ async fn the_model_is_set_again_where_a_loaded_session_does_not_tell_of_it() {
 }
 
 #[tokio::test]
-async fn a_graph_that_was_refused_stays_behind_when_the_correction_crashes() {
+async fn a_refused_graph_is_dropped_when_the_correction_crashes() {
     let mut stage = keeping(
         "@unless-prompt-has Correct : @say <task-graph>old</task-graph>\n\
          @if-prompt-has Correct : @say <task-graph>new</task-graph>\n@if-prompt-has Correct : @kill",
@@ -140,7 +140,7 @@ async fn a_graph_that_was_refused_stays_behind_when_the_correction_crashes() {
 }
 
 #[tokio::test]
-async fn only_one_more_process_is_started() {
+async fn an_agent_is_restarted_at_most_once() {
     let played = keeping("@say one\n@exit 3\n@say two\n@kill\n@say three\n@done")
         .play()
         .await;
@@ -149,7 +149,7 @@ async fn only_one_more_process_is_started() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_leaves_the_first_end() {
+async fn a_session_that_cannot_be_resumed_ends_as_its_process_did() {
     let script = "@say one\n@run rm -r \"$HOME/.ralph-scripted-agent\"; kill -9 $PPID\n@done";
     let stage = keeping(script);
     let played = stage.play().await;
@@ -162,7 +162,7 @@ async fn a_session_that_is_gone_leaves_the_first_end() {
 }
 
 #[tokio::test]
-async fn an_agent_that_keeps_no_sessions_is_not_started_again() {
+async fn an_agent_that_stores_no_sessions_is_not_restarted() {
     let mut stage = scene("@say one\n@kill\n@say two");
     stage.spec.after_exit = Some(AFTER_EXIT.to_owned());
     let played = stage.play().await;
@@ -190,7 +190,7 @@ async fn limits_hold_for_both_processes_together() {
 }
 
 #[tokio::test]
-async fn what_a_loaded_session_tells_again_is_no_output() {
+async fn text_repeated_by_a_loaded_session_is_no_output() {
     let played = keeping("@flood 60K\n@kill\n@flood 20K\n@done")
         .limits(|limits| limits.output_bytes = 100 * 1024)
         .play()
@@ -200,12 +200,12 @@ async fn what_a_loaded_session_tells_again_is_no_output() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_first_process_is_left_to_the_second() {
+async fn no_child_of_the_first_process_outlives_it() {
     let script = "@orphan 600\n@kill\n@say second\n@wait-for looked\n@done";
     let mut running = keeping(script).start();
     running.until_said("second").await;
-    let said = running.said();
-    assert!(!lives(orphan(&said)), "{said}");
+    let text = running.text();
+    assert!(!lives(orphan(&text)), "{text}");
     std::fs::write(running.work().join("looked"), "").unwrap();
     let played = running.finish().await;
     assert_eq!(played.end.ended, turn("end_turn"), "{}", played.transcript());

@@ -1,4 +1,4 @@
-//! A stage for one session.
+//! A scene for one session: its agent, its workspace and its limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,15 +19,15 @@ use tokio::task::JoinHandle;
 
 const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
 
-/// What a session is to be like.
+/// Describes the session to run.
 pub struct Scene {
     folder: TempDir,
     pub spec: SessionSpec,
-    /// Who looks at what the agent said.
+    /// Check of the agent's text at the end of a turn.
     pub check: Option<Check>,
 }
 
-/// A session that runs.
+/// A running session.
 pub struct Running {
     folder: TempDir,
     dispatch: String,
@@ -37,7 +37,7 @@ pub struct Running {
     entries: Vec<TranscriptEntry>,
 }
 
-/// A session that ended.
+/// An ended session.
 pub struct Played {
     pub folder: TempDir,
     pub end: SessionEnd,
@@ -97,7 +97,7 @@ pub fn scene(description: &str) -> Scene {
     }
 }
 
-/// Landlock where it will do: in bubblewrap processes have other numbers, which tests want to know, and take longer to start.
+/// Landlock where it suffices: bubblewrap changes process ids, which tests need, and starts slower.
 fn usual_mode() -> SandboxMode {
     if support().abi >= REQUIRED_ABI {
         SandboxMode::Landlock
@@ -144,7 +144,6 @@ impl Scene {
         self
     }
 
-    /// The workspace.
     pub fn work(&self) -> &Path {
         &self.spec.cwd
     }
@@ -154,12 +153,12 @@ impl Scene {
         let dispatch = spec.dispatch.clone();
         let secrets = secret_values(spec.agent.env.clone());
         let (transcript, receiver) = channel(Redactor::new(secrets));
-        let (end, told) = watch::channel(None);
+        let (end, orders) = watch::channel(None);
         Running {
             folder,
             dispatch,
             end,
-            session: tokio::spawn(run_checked(spec, transcript, told, check)),
+            session: tokio::spawn(run_checked(spec, transcript, orders, check)),
             receiver,
             entries: Vec::new(),
         }
@@ -171,7 +170,7 @@ impl Scene {
 }
 
 impl Running {
-    /// Waits until the transcript shows what is looked for.
+    /// Waits until the transcript contains a wanted update.
     pub async fn until(&mut self, wanted: impl Fn(&TranscriptUpdate) -> bool) {
         while !self.entries.iter().any(|entry| wanted(&entry.update)) {
             let batch = self.receiver.next_batch().await;
@@ -179,13 +178,14 @@ impl Running {
         }
     }
 
-    /// Waits until the agent said this.
+    /// Waits until the agent has said these words.
     pub async fn until_said(&mut self, words: &str) {
         self.until(|update| matches!(update, TranscriptUpdate::Text { text } if text.contains(words)))
             .await;
     }
 
-    /// Until the session ends: most entries of the transcript that came between two turns that others had on the session's thread.
+    /// Returns, once the session has ended, the largest number of transcript entries that arrived between two
+    /// turns of other tasks on the session's thread.
     pub async fn most_at_once(&mut self) -> usize {
         let mut most = 0;
         while !self.session.is_finished() {
@@ -197,8 +197,8 @@ impl Running {
         most
     }
 
-    /// What the agent said so far, as far as it was waited for.
-    pub fn said(&self) -> String {
+    /// The agent's text so far, up to the last wait.
+    pub fn text(&self) -> String {
         let texts = self.entries.iter().filter_map(|entry| match &entry.update {
             TranscriptUpdate::Text { text } => Some(text.as_str()),
             _ => None,
@@ -206,16 +206,16 @@ impl Running {
         texts.collect()
     }
 
-    /// The workspace.
     pub fn work(&self) -> std::path::PathBuf {
         self.folder.path().join("work")
     }
 
-    pub fn tell(&self, reason: EndReason) {
+    pub fn order_end(&self, reason: EndReason) {
         self.end.send_replace(Some(reason));
     }
 
-    /// Ends the session without any order, as a dropped slot does. Gives the mark of its processes, and its folder.
+    /// Ends the session without an order, as a dropped slot does. Returns the mark of its processes, and its
+    /// folder.
     pub async fn abort(self) -> (String, TempDir) {
         self.session.abort();
         let _ = self.session.await;
@@ -227,7 +227,7 @@ impl Running {
         while let Some(batch) = self.receiver.next_batch().await {
             self.entries.extend(batch);
         }
-        assert_eq!(kill_leftovers(&self.dispatch), 0, "a process is left");
+        assert_eq!(kill_leftovers(&self.dispatch), 0, "a process remains");
         assert!(matches!(
             self.entries.last().map(|entry| &entry.update),
             Some(TranscriptUpdate::Ended { .. })
@@ -256,7 +256,7 @@ impl Played {
     }
 }
 
-/// Whether a process lives; one that nobody has waited for yet does not.
+/// Whether a process lives; a zombie does not.
 pub fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')
@@ -264,7 +264,7 @@ pub fn lives(pid: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
 
-/// The process that `@orphan` left, as the agent said.
+/// The process that `@orphan` left, according to the agent's text.
 pub fn orphan(text: &str) -> &str {
     text.lines()
         .find_map(|line| line.strip_prefix("orphan "))

@@ -1,11 +1,11 @@
-//! Agents that behave.
+//! Well-behaved agents.
 
 use ralph_shared::wire::{Access, Basis, Ended};
 
 use super::scene::{scene, turn};
 
 #[tokio::test]
-async fn a_turn_leaves_its_text_tools_plan_and_usage() {
+async fn a_turn_reports_its_text_tools_plan_and_usage() {
     let played = scene(
         "@think hm\n@plan +read|>write|test\n@say I begin.\n@write a.txt one\n@run exit 3\n@usage 10 5 0.25\n\
          @stderr a warning\n@split <task-done>{id}</task-done>",
@@ -47,7 +47,7 @@ async fn a_turn_leaves_its_text_tools_plan_and_usage() {
 }
 
 #[tokio::test]
-async fn a_cost_that_nobody_told_is_estimated() {
+async fn a_cost_that_the_agent_does_not_report_is_estimated() {
     let usage = scene("@say hi").play().await.end.usage;
     assert_eq!((usage.tokens(), usage.basis), (0, Some(Basis::Estimated)));
     assert!(usage.cost_usd.is_some_and(|usd| usd > 0.0), "{usage:?}");
@@ -85,7 +85,7 @@ async fn every_update_of_a_long_stream_is_in_the_transcript() {
 }
 
 #[tokio::test]
-async fn of_many_lines_that_are_there_each_gives_others_a_turn() {
+async fn a_session_yields_between_the_lines_that_it_reads() {
     let mut running = scene("@stream 5000\n@done").start();
     let most = running.most_at_once().await;
     let played = running.finish().await;
@@ -95,7 +95,7 @@ async fn of_many_lines_that_are_there_each_gives_others_a_turn() {
 }
 
 #[tokio::test]
-async fn stop_reasons_are_told_as_they_came() {
+async fn stop_reasons_are_reported_unchanged() {
     for reason in ["max_tokens", "refusal", "cancelled", "tired"] {
         let played = scene(&format!("@stop {reason}")).play().await;
         assert_eq!(played.end.ended, turn(reason));
@@ -103,7 +103,7 @@ async fn stop_reasons_are_told_as_they_came() {
 }
 
 #[tokio::test]
-async fn the_model_is_set_by_every_way_and_recorded() {
+async fn the_model_is_set_in_every_supported_way_and_recorded() {
     let rows: [(&[&str], &str, Option<&str>); 3] = [
         (&[], "model opus, environment -", Some("opus")),
         (
@@ -111,12 +111,12 @@ async fn the_model_is_set_by_every_way_and_recorded() {
             "model opus, environment -",
             Some("opus"),
         ),
-        // Such an agent has only its environment to go by.
+        // Such an agent learns the model only from its environment.
         (&["--no-model-option"], "model sonnet, environment -", None),
     ];
-    for (arguments, said, recorded) in rows {
+    for (arguments, expected, recorded) in rows {
         let played = scene("@model").arguments(arguments).model("Opus").play().await;
-        assert_eq!(played.end.text.trim_end(), said, "{arguments:?}");
+        assert_eq!(played.end.text.trim_end(), expected, "{arguments:?}");
         assert_eq!(played.end.agent.model.as_deref(), recorded, "{arguments:?}");
         let mut stage = scene("@model").arguments(arguments).model("Opus");
         let variable = ("RALPH_MODEL".to_owned(), "Opus".to_owned());
@@ -173,8 +173,8 @@ async fn secrets_leave_neither_as_text_nor_in_the_transcript() {
 }
 
 #[tokio::test]
-async fn no_half_of_a_secret_stays_where_an_agents_error_is_cut() {
-    // Of the message 2,000 bytes are told, with some words before it.
+async fn a_cut_agent_error_contains_no_part_of_a_secret() {
+    // The message is cut to 2,000 bytes, which include some words before it.
     let secret = "correct-horse-battery-staple-".repeat(5);
     let played = scene(&format!("@error -32603 {}{secret}", "x".repeat(1880)))
         .secret("MY_TOKEN", &secret)
@@ -190,8 +190,8 @@ async fn no_half_of_a_secret_stays_where_an_agents_error_is_cut() {
 }
 
 #[tokio::test]
-async fn no_half_of_a_secret_stays_where_standard_error_is_cut() {
-    // 16 KiB are kept, which begin in the middle of it.
+async fn cut_standard_error_contains_no_part_of_a_secret() {
+    // The last 16 KiB are kept; they begin in the middle of the secret.
     let played = scene(
         "@run (printf %s $MY_TOKEN; head -c 16377 /dev/zero | tr '\\0' e) >/proc/$PPID/fd/2\n@say over",
     )
@@ -203,7 +203,7 @@ async fn no_half_of_a_secret_stays_where_standard_error_is_cut() {
 }
 
 #[tokio::test]
-async fn read_only_sessions_are_told_no_write() {
+async fn read_only_sessions_are_offered_no_write() {
     let played = scene("@say hi").access(Access::ReadOnly).play().await;
     assert_eq!(played.end.ended, turn("end_turn"));
 }

@@ -1,4 +1,4 @@
-//! What sessions leave beside their work goes once it is old, and nothing else does.
+//! Transcripts, prompts, memory uses and bad reports are deleted once they are old, and nothing else is.
 
 use ralph_coordinator::flow::maintenance::expired::{self, Removed, RetentionDays};
 use ralph_tests::harness::{FeatureOptions, World};
@@ -6,7 +6,7 @@ use sqlx::PgPool;
 
 use super::scene::Scene;
 
-/// How many rows each kind has: transcripts, prompts, uses, bad reports.
+/// Rows of each kind: transcripts, prompts, uses, bad reports.
 async fn counts(db: &PgPool) -> [i64; 4] {
     let (transcripts, prompts, uses, bad_reports) = sqlx::query_as(
         "select (select count(*) from transcripts), (select count(*) from prompts), (select count(*) from memory_uses),
@@ -19,14 +19,15 @@ async fn counts(db: &PgPool) -> [i64; 4] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
+async fn old_rows_are_removed_in_batches_and_open_ones_stay() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: a, title: A}\n- {key: b, title: B}";
     let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
     let old = scene.claim().await;
     scene.done(&old).await;
     let new = scene.claim().await;
-    // More bad reports than go in one transaction; of the uses, one is of an attempt that nobody has weighed yet.
+    // More bad reports than one transaction removes. One of the uses belongs to an attempt without an
+    // outcome.
     sqlx::query(
         "with aged as (
            select $1::uuid as dispatch, now() - interval '100 days' as at union all select $2, now() - interval '80 days'

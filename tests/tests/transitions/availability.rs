@@ -1,4 +1,4 @@
-//! Accounts that nobody can use now (SPEC 7.3): who waits, and what frees them.
+//! Accounts that are unavailable (SPEC 7.3): which tasks wait, and what ends the wait.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn failed() -> Failed {
     }
 }
 
-/// Failures of the account in a row, while it isn't answered.
+/// Consecutive failures of the account; `None` once it is available again.
 async fn failures(world: &World) -> Option<i32> {
     sqlx::query_scalar("select failures from account_doors where width = 1")
         .fetch_optional(&world.db)
@@ -35,7 +35,7 @@ async fn failures(world: &World) -> Option<i32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_a_closed_account_gets_no_ticket_and_is_not_handed_out() {
+async fn tasks_of_an_unavailable_account_get_no_ticket_and_no_session() {
     let world = World::calm().await.unwrap();
     world.bus.ensure_streams().await.unwrap();
     let pool = Pool::join(&world).await;
@@ -65,7 +65,7 @@ async fn what_needs_a_closed_account_gets_no_ticket_and_is_not_handed_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
+async fn only_a_session_claimed_after_the_failure_reopens_its_account() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     world
@@ -83,7 +83,7 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
     };
     let (tasks, sessions) = passed(&before);
     availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
-    assert_eq!(failures(&world).await, Some(1), "it began before");
+    assert_eq!(failures(&world).await, Some(1), "the session began before the failure");
     sqlx::query("update account_doors set until = now()")
         .execute(&world.db)
         .await
@@ -98,7 +98,7 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
     let (tasks, mut sessions) = passed(&after);
     sessions[0].0 = "other".to_owned();
     availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
-    assert_eq!(failures(&world).await, Some(2), "another account says nothing");
+    assert_eq!(failures(&world).await, Some(2), "another account's session proves nothing");
     sessions[0].0 = "default".to_owned();
     availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
     assert_eq!(failures(&world).await, None);
@@ -106,7 +106,7 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_two_coordinators_note_at_once_is_one_failure() {
+async fn two_coordinators_that_record_a_failure_at_once_count_it_once() {
     let world = World::calm().await.unwrap();
     let mut first = world.db.begin().await.unwrap();
     assert!(
@@ -130,7 +130,6 @@ async fn what_two_coordinators_note_at_once_is_one_failure() {
 
 const FIVE: &str = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, title: C}\n- {key: d, title: D}\n- {key: e, title: E}";
 
-/// The pause of the account ends.
 async fn pause_ends(world: &World) {
     sqlx::query("update account_doors set until = now()")
         .execute(&world.db)
@@ -138,7 +137,7 @@ async fn pause_ends(world: &World) {
         .unwrap();
 }
 
-/// Five tasks and five slots, whose account fails since a while.
+/// Five tasks and five slots, whose account is unavailable.
 async fn five_wait(world: &World) -> Pool<'_> {
     let pool = Pool::join(world).await;
     world
@@ -152,7 +151,7 @@ async fn five_wait(world: &World) -> Pool<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_a_pause_ends_one_of_five_tries_until_its_model_answers() {
+async fn after_a_pause_one_session_tries_until_its_model_answers() {
     let world = World::calm().await.unwrap();
     let pool = five_wait(&world).await;
     pause_ends(&world).await;
@@ -162,32 +161,32 @@ async fn when_a_pause_ends_one_of_five_tries_until_its_model_answers() {
     assert_eq!(
         pool.claim_once(&[&["default"]; 4]).await.len(),
         0,
-        "it is silent yet"
+        "its model has not answered yet"
     );
     pool.beat(&[&tries[0]], &[&tries[0]]).await;
     assert_eq!(failures(&world).await, None);
-    // That one still runs: of two at a time it is the first.
+    // The first session still runs: it is one of the two allowed at a time.
     let second = pool.claim_once(&[&["default"]; 4]).await;
     assert_eq!(second.len(), 1);
     pool.beat(&[&tries[0], &second[0]], &[&tries[0]]).await;
     assert_eq!(
         pool.claim_once(&[&["default"]; 3]).await.len(),
         0,
-        "what was known says nothing new"
+        "an answer that was known already frees no slot"
     );
     pool.beat(&[&tries[0], &second[0]], &[&second[0]]).await;
     let wave = pool.claim_once(&[&["default"]; 3]).await;
     assert_eq!(wave.len(), 2);
-    // One of four meets the limit again.
+    // One of four meets the rate limit again.
     let mut report = refused(&pool, &wave[0], Unavailable::RateLimit, None);
     of_account(&mut report);
     pool.report(vec![report]).await;
     assert_eq!(failures(&world).await, Some(2));
     pause_ends(&world).await;
-    assert_eq!(pool.claim_once(&[&["default"]; 3]).await.len(), 1, "from one on");
+    assert_eq!(pool.claim_once(&[&["default"]; 3]).await.len(), 1, "one session tries alone again");
 }
 
-/// A session that its provider refused, which asks to be left alone for so long.
+/// A report of a session that its provider refused, with the time after which to retry.
 fn refused(
     pool: &Pool<'_>,
     of: &ralph_shared::wire::Assignment,
@@ -207,7 +206,7 @@ fn refused(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_refusal_of_a_provider_has_its_own_pause_and_its_word_goes_first() {
+async fn each_kind_of_refusal_has_its_pause_unless_the_provider_names_one() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     world
@@ -228,13 +227,13 @@ async fn each_refusal_of_a_provider_has_its_own_pause_and_its_word_goes_first() 
         backoffs_end(&world).await;
         let one = pool.claim_once(&[&["default"]]).await.remove(0);
         pool.report(vec![refused(&pool, &one, door, asked)]).await;
-        let (told, waits): (String, f64) =
+        let (stored, waits): (String, f64) =
             sqlx::query_as("select door, extract(epoch from until - closed_at)::float8 from account_doors")
                 .fetch_one(&world.db)
                 .await
                 .unwrap();
-        assert_eq!(told, door.as_str());
-        // The two clocks of a transaction differ by what it takes.
+        assert_eq!(stored, door.as_str());
+        // The transaction reads the clock twice, so allow for its duration.
         let (least, most) = (f64::from(least), f64::from(most) + 2.0);
         assert!((least..most).contains(&waits), "{door:?} {asked:?} {waits}");
         let failure: String = sqlx::query_scalar("select failure::text from dispatches where id = $1")
@@ -251,7 +250,7 @@ async fn each_refusal_of_a_provider_has_its_own_pause_and_its_word_goes_first() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_try_that_fails_lengthens_the_pause_by_one_step_and_the_next_goes_alone_again() {
+async fn a_failed_try_lengthens_the_pause_and_the_next_session_goes_alone() {
     let world = World::calm().await.unwrap();
     let pool = five_wait(&world).await;
     for n in 2..=3 {
@@ -268,7 +267,7 @@ async fn a_try_that_fails_lengthens_the_pause_by_one_step_and_the_next_goes_alon
         assert_eq!(failures(&world).await, Some(n));
         assert_eq!(pool.claim_once(&[&["default"]; 5]).await.len(), 0);
     }
-    // One that ends otherwise tells nothing of the door: the next one tries.
+    // A session that ends for another reason says nothing about the account: the next one tries.
     pause_ends(&world).await;
     let tries = pool.claim_once(&[&["default"]; 5]).await;
     let exited = Ended::AgentExited {
@@ -284,11 +283,11 @@ async fn a_try_that_fails_lengthens_the_pause_by_one_step_and_the_next_goes_alon
     let mut report = pool.session(&tries[0], turn(), "", 1);
     of_account(&mut report);
     pool.report(vec![report]).await;
-    assert_eq!(failures(&world).await, None, "its end tells as well");
+    assert_eq!(failures(&world).await, None, "a normal end also proves that the account works");
     assert_eq!(pool.claim_once(&[&["default"]; 5]).await.len(), 2);
 }
 
-/// The session used the account.
+/// Marks the session as one of the account.
 fn of_account(incoming: &mut Incoming) {
     if let Finished::Session(session) = &mut incoming.report.finished {
         session.agent.account = "default".to_owned();
@@ -318,7 +317,7 @@ async fn sessions_that_began_before_the_failure_do_not_lengthen_the_pause() {
     assert_eq!(failures(&world).await, Some(1));
 }
 
-/// A session that ended in order and empty.
+/// A report of a session that ended normally without any work.
 fn empty(pool: &Pool<'_>, of: &ralph_shared::wire::Assignment) -> Incoming {
     let mut report = pool.session(of, turn(), "", 0);
     of_account(&mut report);
@@ -329,7 +328,7 @@ fn empty(pool: &Pool<'_>, of: &ralph_shared::wire::Assignment) -> Incoming {
     report
 }
 
-/// Whatever back-off a task has, it is over.
+/// Ends the back-offs of all tasks.
 async fn backoffs_end(world: &World) {
     sqlx::query("update ready_tasks set not_before = now() where not_before > now()")
         .execute(&world.db)
@@ -342,35 +341,35 @@ async fn count(world: &World, query: &'static str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_task_of_thirty_pays_for_an_agent_that_is_silent_for_long() {
+async fn an_agent_that_stays_silent_costs_no_task_an_attempt() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let graph: String = (0..30)
         .map(|n| format!("- {{key: t{n}, title: T{n}}}\n"))
         .collect();
     let mut options = FeatureOptions::default();
-    // Until they end, the other tasks go first.
+    // While a back-off lasts, the other tasks go first.
     options.run.backoff_ms = 600_000;
     world.submit("f", None, &graph, &options).await.unwrap();
     let first = pool.claim_once(&[&["default"]; 2]).await;
     assert_eq!(first.len(), 2);
     pool.report(first.iter().map(|one| empty(&pool, one)).collect())
         .await;
-    assert_eq!(failures(&world).await, None, "two may be their tasks' own");
+    assert_eq!(failures(&world).await, None, "two empty sessions may be due to their tasks");
     let third = pool.claim_once(&[&["default"]]).await;
     pool.report(vec![empty(&pool, &third[0])]).await;
     assert_eq!(failures(&world).await, Some(1));
     for n in 2..=8 {
-        assert_eq!(pool.claim_once(&[&["default"]; 4]).await.len(), 0, "it pauses");
+        assert_eq!(pool.claim_once(&[&["default"]; 4]).await.len(), 0, "the account pauses");
         pause_ends(&world).await;
         backoffs_end(&world).await;
         let tries = pool.claim_once(&[&["default"]; 4]).await;
-        assert_eq!(tries.len(), 1, "one tries it");
+        assert_eq!(tries.len(), 1, "one session tries the account");
         pool.report(vec![empty(&pool, &tries[0])]).await;
         assert_eq!(failures(&world).await, Some(n));
     }
-    let told = "select count(*) from notices where event = 'pool_paused'";
-    assert_eq!(count(&world, told).await, 1);
+    let pauses = "select count(*) from notices where event = 'pool_paused'";
+    assert_eq!(count(&world, pauses).await, 1);
     let reason: String = sqlx::query_scalar("select reason from account_doors")
         .fetch_one(&world.db)
         .await
@@ -379,7 +378,7 @@ async fn no_task_of_thirty_pays_for_an_agent_that_is_silent_for_long() {
     let troubled = "select count(*) from tasks where failures > 0 or state not in ('pending', 'in_progress')";
     assert_eq!(count(&world, troubled).await, 0);
     assert_eq!(count(&world, "select iterations::bigint from runs").await, 0);
-    // It answers again.
+    // The agent answers again.
     pause_ends(&world).await;
     backoffs_end(&world).await;
     let tries = pool.claim_once(&[&["default"]]).await;
@@ -391,7 +390,7 @@ async fn no_task_of_thirty_pays_for_an_agent_that_is_silent_for_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_alone_is_answered_with_nothing_pays_for_all_but_the_first_time() {
+async fn a_task_that_alone_gets_empty_answers_fails_from_the_second_on() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     world
@@ -411,7 +410,7 @@ async fn a_task_that_alone_is_answered_with_nothing_pays_for_all_but_the_first_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_cannot_be_started_is_waited_for_and_people_are_told_once() {
+async fn an_agent_that_cannot_start_costs_no_attempt_and_is_notified_once() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     world
@@ -437,13 +436,13 @@ async fn an_agent_that_cannot_be_started_is_waited_for_and_people_are_told_once(
     }
     let waiting = "select count(*) from tasks where state in ('pending', 'in_progress') and failures = 0";
     assert_eq!(count(&world, waiting).await, 2);
-    let told = "select count(*) from notices where event = 'pool_paused'";
-    assert_eq!(count(&world, told).await, 1);
+    let pauses = "select count(*) from notices where event = 'pool_paused'";
+    assert_eq!(count(&world, pauses).await, 1);
     assert_eq!(count(&world, "select count(*) from notices").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_is_said_to_be_done_after_nothing_but_failures_is_told_as_such() {
+async fn a_completion_after_only_failed_tool_calls_says_so_in_its_reason() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     world

@@ -1,4 +1,4 @@
-//! Limits of cost and tokens hold while sessions run: shares, what heartbeats tell, and what reports settle.
+//! Limits of cost and tokens hold while sessions run: shares, usage in heartbeats, and usage in reports.
 
 use futures::future::join_all;
 use ralph_coordinator::domain::run::{Run, RunSettings};
@@ -15,7 +15,7 @@ use super::scene::{Scene, turn};
 
 const USD: u64 = 1_000_000;
 
-fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions {
+pub fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions {
     let default = FeatureOptions::default();
     FeatureOptions {
         max_parallel: 4,
@@ -28,27 +28,27 @@ fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions 
     }
 }
 
-fn graph(tasks: usize) -> String {
+pub fn graph(tasks: usize) -> String {
     (0..tasks)
         .map(|n| format!("- {{key: k{n}, title: T}}\n"))
         .collect()
 }
 
-fn share(of: &Assignment) -> Share {
+pub fn share(of: &Assignment) -> Share {
     match &of.work {
         Work::Session(order) => order.share,
         other => panic!("{other:?}"),
     }
 }
 
-fn cost(usd: f64) -> Usage {
+pub fn cost(usd: f64) -> Usage {
     Usage {
         cost_usd: Some(usd),
         ..Usage::default()
     }
 }
 
-fn used(of: &Assignment, usage: Usage, asks: bool) -> DispatchUsage {
+pub fn used(of: &Assignment, usage: Usage, asks: bool) -> DispatchUsage {
     DispatchUsage {
         dispatch: of.dispatch,
         usage,
@@ -61,13 +61,13 @@ async fn run(scene: &Scene<'_>) -> Run {
     store::run::last(&mut conn, scene.feature).await.unwrap().unwrap()
 }
 
-/// What ended and what is in flight. US dollars.
+/// Cost of ended and of running sessions, in US dollars.
 async fn costs(scene: &Scene<'_>) -> (f64, f64) {
     let run = run(scene).await;
     (run.cost_usd, run.in_flight.cost_usd)
 }
 
-async fn reports(scene: &Scene<'_>, of: &Assignment, ended: Ended, usage: Usage) {
+pub async fn reports(scene: &Scene<'_>, of: &Assignment, ended: Ended, usage: Usage) {
     let text = format!("<task-done>{}</task-done>", of.task);
     let mut report = scene.pool.session(of, ended, &text, 1);
     if let Finished::Session(session) = &mut report.report.finished {
@@ -86,7 +86,7 @@ async fn lose(world: &World) {
         .unwrap();
 }
 
-/// Coordinators that serve claims at once give no more than there is.
+/// Coordinators that serve claims at once never give more than the limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn shares_given_at_once_stay_within_the_limit() {
     let world = World::calm().await.unwrap();
@@ -94,7 +94,7 @@ async fn shares_given_at_once_stay_within_the_limit() {
         let scene = Scene::set(&world, &graph(4), &limits(max_cost_usd, max_tokens)).await;
         let claims = (0..8).map(|_| scene.pool.claim_once(&[["default"]]));
         let got: Vec<Assignment> = join_all(claims).await.into_iter().flatten().collect();
-        assert!(got.len() > 1, "{} began", got.len());
+        assert!(got.len() > 1, "{} sessions began", got.len());
         let microusd: u64 = got.iter().filter_map(|of| share(of).microusd).sum();
         let tokens: u64 = got.iter().filter_map(|of| share(of).tokens).sum();
         assert!(microusd <= 150_000 && tokens <= 25, "{microusd} {tokens}");
@@ -103,7 +103,7 @@ async fn shares_given_at_once_stay_within_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shares_grow_until_nothing_is_left_and_are_given_back() {
+async fn shares_grow_to_the_limit_and_unused_parts_are_returned() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(3), &limits(Some(1.0), None)).await;
     let (one, other) = (scene.claim().await, scene.claim().await);
@@ -113,10 +113,10 @@ async fn shares_grow_until_nothing_is_left_and_are_given_back() {
     );
     let (granted, _) = scene.pool.tells(&[used(&one, cost(0.125), true)]).await;
     assert_eq!(granted[0].share.microusd, Some(USD / 2));
-    // The answer was lost: told again, nothing more is given.
+    // The answer was lost: the same report gets the same share again.
     let (again, _) = scene.pool.tells(&[used(&one, cost(0.125), true)]).await;
     assert_eq!(again, granted);
-    // It takes what is left, bit by bit; the other keeps its share, and nobody else begins.
+    // The session takes the rest bit by bit; the other keeps its share, and no further session begins.
     let mut last = 0;
     loop {
         let usd = (last.max(USD / 4) as f64) / 1e6;
@@ -129,14 +129,14 @@ async fn shares_grow_until_nothing_is_left_and_are_given_back() {
     }
     assert_eq!(last, 3 * USD / 4);
     scene.nothing_is_ready().await;
-    // What it did not use is there for others again.
+    // The unused part of its share is available to others again.
     reports(&scene, &other, turn(), cost(0.05)).await;
     let (granted, _) = scene.pool.tells(&[used(&one, cost(0.75), true)]).await;
     assert!(granted[0].share.microusd.unwrap() > last);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_told_live_counts_once_whoever_tells_it_again() {
+async fn usage_reported_while_a_session_runs_counts_once() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(2), &limits(None, None)).await;
     let of = scene.claim().await;
@@ -145,24 +145,24 @@ async fn what_is_told_live_counts_once_whoever_tells_it_again() {
         assert_eq!(costs(&scene).await, expected, "{usd}");
     };
     tells(0.5, (0.0, 0.5)).await;
-    // What falls, what is negative: nothing was given back.
+    // A lower or negative number returns nothing.
     tells(0.25, (0.0, 0.5)).await;
     tells(-1.0, (0.0, 0.5)).await;
-    // Another worker's word does not count.
+    // Usage of another worker's dispatch does not count.
     let stranger = DispatchUsage {
         dispatch: ralph_shared::ids::DispatchId::new(),
         ..used(&of, cost(9.0), true)
     };
     scene.pool.tells(&[stranger]).await;
     assert_eq!(costs(&scene).await, (0.0, 0.5));
-    // The report says less: the greater of both counts.
+    // The report says less: the greater number counts.
     reports(&scene, &of, turn(), cost(0.375)).await;
     assert_eq!(costs(&scene).await, (0.5, 0.0));
-    // Told after the end.
+    // Usage reported after the end.
     tells(0.5, (0.5, 0.0)).await;
     tells(0.625, (0.625, 0.0)).await;
     tells(0.5, (0.625, 0.0)).await;
-    // Tokens that are only known to be in the context count, until they are told apart.
+    // Tokens known only as context count until input and output are reported separately.
     let landing = scene.claim().await;
     scene.done(&landing).await;
     let of = scene.claim().await;
@@ -185,9 +185,9 @@ async fn what_is_told_live_counts_once_whoever_tells_it_again() {
     );
 }
 
-/// A worker that is killed leaves a share behind and what it told; its late report adds only what is new.
+/// A killed worker leaves a share and the usage it reported; its late report adds only the difference.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_session_counts_what_it_told_and_its_late_report_the_difference() {
+async fn a_lost_sessions_late_report_adds_only_the_difference() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(1), &limits(Some(1.0), None)).await;
     let of = scene.claim().await;
@@ -199,9 +199,9 @@ async fn a_lost_session_counts_what_it_told_and_its_late_report_the_difference()
     assert_eq!(
         share(&again).microusd,
         Some(187_500),
-        "the lost one's share is free"
+        "the lost session's share is free"
     );
-    // It still runs, and tells so.
+    // The lost session still runs and reports usage.
     scene.pool.tells(&[used(&of, cost(0.375), false)]).await;
     assert_eq!(costs(&scene).await, (0.375, 0.0));
     reports(&scene, &of, turn(), cost(0.5)).await;
@@ -209,7 +209,7 @@ async fn a_lost_session_counts_what_it_told_and_its_late_report_the_difference()
     // The same report again.
     reports(&scene, &of, turn(), cost(0.5)).await;
     assert_eq!(costs(&scene).await, (0.5, 0.0));
-    // A person takes the task from the other one.
+    // A person skips the task while the other session works on it.
     scene.pool.tells(&[used(&again, cost(0.125), false)]).await;
     let skip = ralph_coordinator::flow::control::TaskCommand::Skip;
     scene.steer(again.task, skip).await;
@@ -219,7 +219,7 @@ async fn a_lost_session_counts_what_it_told_and_its_late_report_the_difference()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_below_what_is_spent_ends_what_runs() {
+async fn a_limit_below_the_spent_cost_ends_running_sessions() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(2), &limits(Some(20.0), None)).await;
     let of = scene.claim().await;
@@ -236,17 +236,17 @@ async fn a_limit_below_what_is_spent_ends_what_runs() {
     finish::tick(&world.db).await.unwrap();
     let (granted, end) = scene.pool.tells(&[used(&of, cost(0.5), true)]).await;
     assert_eq!(end[0].reason, EndReason::RunLimit);
-    assert_eq!(granted[0].share, share(&of), "nothing is left to be given");
-    let told = Ended::Told {
+    assert_eq!(granted[0].share, share(&of), "the limit leaves nothing to grant");
+    let interrupted = Ended::Told {
         reason: EndReason::RunLimit,
     };
-    reports(&scene, &of, told, cost(0.5)).await;
+    reports(&scene, &of, interrupted, cost(0.5)).await;
     scene.ends(RunOutcome::LimitReached).await;
 }
 
-/// What runs is let end where too little is left to begin more; what is done still lands.
+/// Too little is left to begin another session: the running one may end, and its work still lands.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_begins_with_less_than_the_smallest_share() {
+async fn no_session_begins_with_less_than_the_smallest_share() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(2), &limits(Some(1.0), None)).await;
     let of = scene.claim().await;
@@ -260,7 +260,7 @@ async fn nothing_begins_with_less_than_the_smallest_share() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_used_its_share_goes_on_without_counting_a_failure() {
+async fn a_session_that_used_up_its_share_counts_no_failure() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(1), &limits(Some(20.0), None)).await;
     let of = scene.claim().await;
@@ -274,7 +274,7 @@ async fn a_session_that_used_its_share_goes_on_without_counting_a_failure() {
     assert_eq!(
         share(&again).microusd,
         Some(4 * USD),
-        "twice as much as the first one used"
+        "twice the first session's usage"
     );
     let failures: i16 = sqlx::query_scalar("select failures from tasks")
         .fetch_one(&world.db)
@@ -283,9 +283,10 @@ async fn a_session_that_used_its_share_goes_on_without_counting_a_failure() {
     assert_eq!(failures, 0);
 }
 
-/// Who tells no cost is counted by an estimate until something surer is told; a lost one by what is known of it.
+/// An agent that reports no cost counts by an estimate until a surer number arrives; a lost session counts
+/// what is known of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_estimate_counts_until_the_cost_is_told() {
+async fn an_estimate_counts_until_the_cost_is_reported() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(4), &limits(Some(20.0), None)).await;
     let about = |usd| Usage {
@@ -298,13 +299,13 @@ async fn an_estimate_counts_until_the_cost_is_told() {
     let now = run(&scene).await;
     assert_eq!((now.used_usd(), now.estimated_usd), (0.5, 0.5));
     assert_eq!(now.used_words(), "~0.50");
-    // Told at the end, and less.
+    // The cost, reported at the end, is lower.
     reports(&scene, &of, turn(), cost(0.375)).await;
     let now = run(&scene).await;
     assert_eq!((now.used_usd(), now.estimated_usd), (0.375, 0.0));
     let landing = scene.claim().await;
     scene.done(&landing).await;
-    // Lost with an estimate; what it told late takes its place.
+    // Lost with an estimate; the cost that it reports late replaces the estimate.
     let of = scene.claim().await;
     scene.pool.tells(&[used(&of, about(0.5), false)]).await;
     lose(&world).await;
@@ -316,9 +317,9 @@ async fn an_estimate_counts_until_the_cost_is_told() {
     assert_eq!((now.cost_usd, now.estimated_usd), (0.625, 0.0));
 }
 
-/// A subscription counts as no cost, and is told as what it is.
+/// A subscription counts as no cost, and is shown as a subscription.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_no_cost_is_no_cost_of_nothing() {
+async fn usage_of_a_subscription_is_not_reported_as_a_cost_of_zero() {
     let world = World::calm().await.unwrap();
     let subscription = Usage {
         input_tokens: Some(10),
@@ -327,13 +328,13 @@ async fn what_has_no_cost_is_no_cost_of_nothing() {
     };
     let scene = Scene::set(&world, &graph(1), &limits(Some(1.0), None)).await;
     let of = scene.claim().await;
-    let told = || async {
+    let cost_basis = || async {
         let run = run(&scene).await;
         (run.is_subscription(), run.reports_cost(), run.used_usd())
     };
     scene.pool.tells(&[used(&of, subscription, false)]).await;
-    assert_eq!(told().await, (true, false, 0.0), "live");
+    assert_eq!(cost_basis().await, (true, false, 0.0), "live");
     reports(&scene, &of, turn(), subscription).await;
-    assert_eq!(told().await, (true, false, 0.0), "ended");
+    assert_eq!(cost_basis().await, (true, false, 0.0), "ended");
     scene.forget().await;
 }

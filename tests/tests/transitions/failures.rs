@@ -1,4 +1,4 @@
-//! Why things come to nothing: as the database keeps it, told again, and told of the worker.
+//! Reasons of failures: in the database, when repeated, and when a worker causes them.
 
 use ralph_coordinator::domain::failure::Failure;
 use ralph_coordinator::domain::routing::strategy::Strategy;
@@ -12,7 +12,7 @@ use super::pool::Pool;
 use super::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_database_knows_the_reasons_of_the_table() {
+async fn the_database_and_the_code_list_the_same_failures() {
     let world = World::calm().await.unwrap();
     let known: Vec<String> = sqlx::query_scalar("select unnest(enum_range(null::failure))::text")
         .fetch_all(&world.db)
@@ -23,7 +23,7 @@ async fn the_database_knows_the_reasons_of_the_table() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() {
+async fn models_are_chosen_by_earlier_attempts_in_the_repository() {
     let world = World::calm().await.unwrap();
     let mut options = FeatureOptions::default();
     options.run.model_strategy = Strategy::Adaptive;
@@ -44,7 +44,7 @@ async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() 
         "{why}"
     );
     scene.done(&first).await;
-    // As if its attempts had been these: the weakest does it all.
+    // Add earlier attempts, in which the weakest model succeeded every time.
     sqlx::query(
         "insert into dispatches (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, model, state, outcome, journal,
                                  cost_usd, duration_ms, claimed_at, settled_at, lease_until)
@@ -67,7 +67,7 @@ async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() 
     assert!(why.contains("150 of its 150 attempts were done"), "{why}");
 }
 
-/// A session that its workspace failed, before or after its agent had called a tool.
+/// A report of a session whose workspace failed, before or after its agent called a tool.
 fn broken(pool: &Pool<'_>, of: &Assignment, message: &str, tool_calls: u32) -> Incoming {
     let ended = Ended::Workspace {
         message: message.to_owned(),
@@ -81,14 +81,14 @@ fn broken(pool: &Pool<'_>, of: &Assignment, message: &str, tool_calls: u32) -> I
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_failure_again_is_told_from_another_one() {
+async fn a_prompt_says_when_an_attempt_failed_the_same_way_as_before() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         max_retries: 9,
         ..FeatureOptions::default()
     };
     let scene = Scene::set(&world, "- {key: a, title: A}", &options).await;
-    let mut told = Vec::new();
+    let mut prompts = Vec::new();
     for message in [
         "no space at /tmp/a1/x after 3 s",
         "no such folder: /tmp/b",
@@ -96,7 +96,7 @@ async fn the_same_failure_again_is_told_from_another_one() {
         "no space at /var/b3/z after 9 s",
     ] {
         let session = scene.claim().await;
-        told.push(Scene::prompt(&session).to_owned());
+        prompts.push(Scene::prompt(&session).to_owned());
         scene
             .pool
             .report(vec![broken(&scene.pool, &session, message, 1)])
@@ -105,15 +105,15 @@ async fn the_same_failure_again_is_told_from_another_one() {
     }
     let same = |of: &str, attempt: i32| of.contains(&format!("**The same failure as attempt {attempt}**"));
     let stuck = "The last two attempts failed in the same way.";
-    assert!(!told[2].contains("The same failure"), "{}", told[2]);
-    assert!(same(&told[3], 1) && !told[3].contains(stuck), "{}", told[3]);
+    assert!(!prompts[2].contains("The same failure"), "{}", prompts[2]);
+    assert!(same(&prompts[3], 1) && !prompts[3].contains(stuck), "{}", prompts[3]);
     let last = scene.claim().await;
     let last = Scene::prompt(&last);
     assert!(same(last, 3) && last.contains(stuck), "{last}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_work() {
+async fn a_worker_on_which_everything_fails_is_drained_once_another_exists() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let graph: String = (0..4)
@@ -130,7 +130,7 @@ async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_wo
         assert!(tick().await.is_empty(), "{n}");
         pool.report(vec![broken(&pool, one, "no space", 0)]).await;
     }
-    assert!(tick().await.is_empty(), "nobody else could do it");
+    assert!(tick().await.is_empty(), "no other worker could do the work");
     sqlx::query(
         "insert into workers (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid)
          values ('other', gen_random_uuid(), 'o', '{default}', '{default}', 1, 1, '0', 'h', 1)",
@@ -139,7 +139,7 @@ async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_wo
     .await
     .unwrap();
     assert_eq!(tick().await, ["w"]);
-    assert!(tick().await.is_empty(), "once");
+    assert!(tick().await.is_empty(), "a worker is drained once");
     assert!(pool.is_to_drain().await);
     let mut conn = world.db.acquire().await.unwrap();
     let workers = view::workers(&mut conn, lease_ms).await.unwrap();
@@ -152,12 +152,12 @@ async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_wo
         why.starts_with("3 tasks in a row failed there") && why.contains("no space"),
         "{why}"
     );
-    let told: String = sqlx::query_scalar("select reason from notices where event = 'worker_drained'")
+    let notice: String = sqlx::query_scalar("select reason from notices where event = 'worker_drained'")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(told, format!("worker w: {why}"));
-    // Its next life is not what the one before was.
+    assert_eq!(notice, format!("worker w: {why}"));
+    // The worker's next incarnation starts without a drain.
     let next = Pool::join(&world).await;
     assert!(!next.is_to_drain().await);
     assert!(tick().await.is_empty());

@@ -1,10 +1,10 @@
-//! What must hold between any two transactions. Each query returns what breaks it.
+//! Rules that hold between any two transactions. Each query returns the rows that break its rule.
 
 use sqlx::PgPool;
 
 const RULES: &[(&str, &str)] = &[
     (
-        "a run counts what its dispatches used that aren't live any more",
+        "a run's cost includes that of all dispatches that are no longer live",
         "select r.id::text || ' counts ' || r.cost_usd || ' USD, not ' || d.usd
          from runs r
          cross join lateral (
@@ -34,7 +34,7 @@ const RULES: &[(&str, &str)] = &[
          where t.children <> r.n or t.open_children <> r.open",
     ),
     (
-        "blocked is what has open blockers",
+        "a task is blocked if and only if it has open blockers",
         "select id::text || ' is ' || state::text || ' with ' || open_blockers
          from tasks
          where (state = 'blocked' and open_blockers = 0) or (state = 'pending' and open_blockers > 0)",
@@ -56,7 +56,7 @@ const RULES: &[(&str, &str)] = &[
            is distinct from (r.pending, r.blocked, r.done, r.failed, r.cancelled, r.skipped, r.needs_review)",
     ),
     (
-        "what is queued may be claimed",
+        "every queued task may be claimed",
         "select t.id::text || ' is queued for ' || q.kind::text || ' and ' || t.state::text || '/' || coalesce(t.next_kind::text, '-')
          from ready_tasks q
          join tasks t on t.id = q.task_id
@@ -68,7 +68,7 @@ const RULES: &[(&str, &str)] = &[
             or exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')",
     ),
     (
-        "what is queued waits for the pool and the agent that its session would be given",
+        "a queued task has the pool and the agent of its next session",
         "select q.task_id::text || ' waits for ' || q.agent || ' in ' || q.pool
          from ready_tasks q
          join task_texts x on x.task_id = q.task_id
@@ -77,7 +77,7 @@ const RULES: &[(&str, &str)] = &[
          where q.pool <> x.pool or q.agent <> agent_needed(q.kind, x.agent, r.agent)",
     ),
     (
-        "what may be claimed is queued",
+        "every task that may be claimed is queued",
         "select t.id::text || ' is ' || t.state::text || '/' || t.next_kind::text || ' and not queued'
          from tasks t
          join features f on f.id = t.feature_id
@@ -91,7 +91,7 @@ const RULES: &[(&str, &str)] = &[
            and not exists (select 1 from path_holds h where h.task_id = t.id and h.released_at is null)",
     ),
     (
-        "a parent is failed when a leaf below it is, and only then",
+        "a parent is failed if and only if a leaf below it is",
         "with recursive above as (
            select parent_id as id from tasks where state = 'failed' and children = 0 and parent_id is not null
            union
@@ -102,7 +102,7 @@ const RULES: &[(&str, &str)] = &[
          where children > 0 and (state = 'failed') <> (id in (select id from above))",
     ),
     (
-        "what is held stands beside a failure, or below something that does",
+        "a held task is a sibling of a failed one, or below such a sibling",
         "with recursive beside as (
            select t.id
            from tasks t
@@ -116,7 +116,7 @@ const RULES: &[(&str, &str)] = &[
          where t.held and (f.failure_policy <> 'stop' or t.id not in (select id from beside))",
     ),
     (
-        "no two sessions work on what is declared to be the same, where conflicts are avoided",
+        "no two sessions work on the same declared paths, where conflicts are avoided",
         "select a.task_id::text || ' and ' || b.task_id::text || ' work on ' || y.paths::text
          from dispatches a
          join dispatches b on b.feature_id = a.feature_id and b.task_id > a.task_id and b.kind = 'work' and b.state = 'live'
@@ -146,7 +146,7 @@ const RULES: &[(&str, &str)] = &[
            and not exists (select 1 from tasks c where c.id = f.check_task and c.state not in ('done', 'skipped', 'cancelled'))",
     ),
     (
-        "nothing that nobody decided is to land while the gate is not known to pass on the base",
+        "no undecided landing is queued while the gate is not known to pass on the base",
         "select q.task_id::text || ' is queued beside ' || c.id::text || ', which is ' || c.state::text
          from ready_tasks q
          join integrations i on i.task_id = q.task_id and i.state in ('waiting', 'turn')
@@ -165,7 +165,7 @@ const RULES: &[(&str, &str)] = &[
          where d.state = 'live' and (t.dispatch_id is distinct from d.id or t.state <> 'in_progress')",
     ),
     (
-        "what is in progress has somebody or something to wait for",
+        "a task in progress has a session, a queue entry or an integration",
         "select t.id::text || ' waits for nothing'
          from tasks t
          join features f on f.id = t.feature_id
@@ -193,7 +193,7 @@ const RULES: &[(&str, &str)] = &[
          having count(*) > 1 + (select count(*) from integrations i where i.task_id = d.task_id and i.state = 'reverted')",
     ),
     (
-        "what is kept by task names tasks that stand",
+        "rows that name a task name an existing one",
         "select 'dispatch ' || d.id::text from dispatches d where not exists (select from tasks t where t.id = d.task_id)
          union all
          select 'learning ' || l.id::text from learnings l
@@ -212,17 +212,17 @@ const RULES: &[(&str, &str)] = &[
          where not exists (select from tasks t where t.id = d.task_id) or not exists (select from tasks t where t.id = d.blocker_id)",
     ),
     (
-        "what is done waits for no verification",
+        "a done task waits for no verification",
         "select id::text from tasks where state = 'done' and verification = 'pending'",
     ),
     (
-        "a running feature has an open run, and no other has",
+        "a feature has an open run if and only if it runs or is paused",
         "select f.name || ' is ' || f.state::text
          from features f left join runs r on r.id = f.current_run and r.ended_at is null
          where (f.state in ('running', 'paused')) <> (r.id is not null)",
     ),
     (
-        "what runs has something that goes on",
+        "a running feature has a session, a queue entry or a path hold",
         "select f.name || ' runs, and nothing of it does'
          from features f
          where f.state = 'running'
@@ -239,7 +239,7 @@ const RULES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Checks every rule; the error names the first that is broken, with what breaks it.
+/// Checks every rule; the error names the first broken rule and the rows that break it.
 pub async fn check(db: &PgPool) -> Result<(), String> {
     for (rule, query) in RULES {
         let broken: Vec<Option<String>> = sqlx::query_scalar(*query)

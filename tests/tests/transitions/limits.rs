@@ -1,9 +1,9 @@
-//! Limits beside a run's: of sessions, tasks, features, accounts, days and the installation; and what was spent of them.
+//! Limits of sessions, tasks, features, accounts, days and the installation, and the spending that counts
+//! against them.
 
 use futures::future::join_all;
 use ralph_coordinator::domain::budget::estimate::Before;
 use ralph_coordinator::domain::budget::levels::{Level, Limit};
-use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::{
     finish::{self, limits},
@@ -12,51 +12,19 @@ use ralph_coordinator::flow::{
 use ralph_coordinator::store;
 use ralph_coordinator::store::budget::Tasks;
 use ralph_coordinator::store::costs::{By, costs};
-use ralph_shared::wire::{Assignment, Basis, DispatchUsage, EndReason, Ended, Finished, Share, Usage, Work};
+use ralph_shared::wire::{Assignment, Basis, DispatchUsage, EndReason, Ended, Usage};
 use ralph_tests::harness::{FeatureOptions, World};
 
+use super::caps::{self, cost, graph, reports, share};
 use super::pool::Pool;
 use super::scene::{Scene, turn};
 
 fn options() -> FeatureOptions {
-    let default = FeatureOptions::default();
-    FeatureOptions {
-        max_parallel: 4,
-        run: RunSettings {
-            max_cost_usd: None,
-            max_tokens: None,
-            ..default.run.clone()
-        },
-        ..default
-    }
-}
-
-fn graph(tasks: usize) -> String {
-    (0..tasks)
-        .map(|n| format!("- {{key: k{n}, title: T}}\n"))
-        .collect()
-}
-
-fn share(of: &Assignment) -> Share {
-    match &of.work {
-        Work::Session(order) => order.share,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn cost(usd: f64) -> Usage {
-    Usage {
-        cost_usd: Some(usd),
-        ..Usage::default()
-    }
+    caps::limits(None, None)
 }
 
 fn used(of: &Assignment, usd: f64) -> DispatchUsage {
-    DispatchUsage {
-        dispatch: of.dispatch,
-        usage: cost(usd),
-        asks: true,
-    }
+    caps::used(of, cost(usd), true)
 }
 
 fn usd(cost_usd: f64) -> Limit {
@@ -72,15 +40,6 @@ async fn set(world: &World, level: Level, name: &str, cost_usd: f64) {
     store::budget::set(&mut conn, &key, Some(Some(cost_usd)), None)
         .await
         .unwrap();
-}
-
-async fn reports(scene: &Scene<'_>, of: &Assignment, ended: Ended, usage: Usage) {
-    let text = format!("<task-done>{}</task-done>", of.task);
-    let mut report = scene.pool.session(of, ended, &text, 1);
-    if let Finished::Session(session) = &mut report.report.finished {
-        session.usage = usage;
-    }
-    scene.pool.report(vec![report]).await;
 }
 
 async fn looks(world: &World) {
@@ -102,9 +61,9 @@ async fn notices(world: &World) -> Vec<String> {
         .unwrap()
 }
 
-/// Features of one day share its limit, whichever coordinator serves their claims.
+/// Features share one limit a day, whichever coordinator serves their claims.
 #[tokio::test(flavor = "multi_thread")]
-async fn shares_of_all_features_stay_within_the_limit_of_the_day() {
+async fn the_shares_of_all_features_stay_within_the_daily_limit() {
     let mut world = World::calm().await.unwrap();
     world.settings.levels.insert(Level::Day, usd(0.5));
     let other = Scene::set(&world, &graph(4), &options()).await;
@@ -113,7 +72,7 @@ async fn shares_of_all_features_stay_within_the_limit_of_the_day() {
     let got: Vec<Assignment> = join_all(claims).await.into_iter().flatten().collect();
     let given: u64 = got.iter().map(|of| share(of).microusd.unwrap()).sum();
     assert!(got.len() > 1 && given <= 500_000, "{given} for {}", got.len());
-    // What one asks for is no other's.
+    // A share that one session requests is not available to the others.
     let (granted, _) = scene.pool.tells(&[used(&got[0], 0.2)]).await;
     let more: u64 = granted.iter().map(|one| one.share.microusd.unwrap()).sum();
     assert!(
@@ -124,7 +83,7 @@ async fn shares_of_all_features_stay_within_the_limit_of_the_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_begins_with_the_least_of_all_levels() {
+async fn a_session_begins_with_the_smallest_share_of_all_levels() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(6), &options()).await;
     let mut last = None;
@@ -152,14 +111,14 @@ async fn a_session_begins_with_the_least_of_all_levels() {
         assert_eq!(share(&of).microusd, Some(expected), "{}", level.as_str());
         last = Some(of);
     }
-    // It asks for more than its limit, and gets none.
+    // The session asks for more than its limit, and gets no more.
     let of = last.unwrap();
     let (granted, _) = scene.pool.tells(&[used(&of, 0.09)]).await;
     assert_eq!(granted[0].share.microusd, Some(100_000));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_below_what_is_spent_ends_what_runs_and_names_itself() {
+async fn a_daily_limit_below_the_spent_cost_ends_sessions_and_is_named() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(2), &options()).await;
     let of = scene.claim().await;
@@ -176,13 +135,13 @@ async fn a_limit_below_what_is_spent_ends_what_runs_and_names_itself() {
             "the limit of the day is used up: 0.50 USD of 0.25; `ralph budget set day --max-cost USD` changes it"
         )
     );
-    let told = Ended::Told {
+    let interrupted = Ended::Told {
         reason: EndReason::RunLimit,
     };
-    reports(&scene, &of, told, cost(0.5)).await;
+    reports(&scene, &of, interrupted, cost(0.5)).await;
     scene.no_pauses().await;
     scene.nothing_is_ready().await;
-    // The run waits, and goes on once there is more.
+    // The run waits, and continues once the limit is raised.
     finish::tick(&world.db).await.unwrap();
     set(&world, Level::Day, "", 5.0).await;
     looks(&world).await;
@@ -193,7 +152,7 @@ async fn a_limit_below_what_is_spent_ends_what_runs_and_names_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_at_its_limit_waits_alone_and_is_named() {
+async fn a_task_at_its_limit_waits_alone_and_the_feature_names_it() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(2), &options()).await;
     set(&world, Level::Task, "", 0.5).await;
@@ -202,10 +161,10 @@ async fn a_task_at_its_limit_waits_alone_and_is_named() {
     looks(&world).await;
     let (_, end) = scene.pool.tells(&[used(&of, 0.75)]).await;
     assert_eq!(end[0].reason, EndReason::RunLimit);
-    let told = Ended::Told {
+    let interrupted = Ended::Told {
         reason: EndReason::RunLimit,
     };
-    reports(&scene, &of, told, cost(0.75)).await;
+    reports(&scene, &of, interrupted, cost(0.75)).await;
     scene.no_pauses().await;
     let other = scene.claim().await;
     assert_ne!(other.task, of.task);
@@ -221,7 +180,7 @@ async fn a_task_at_its_limit_waits_alone_and_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_at_its_limit_ends_its_run_once_what_was_done_landed() {
+async fn a_feature_at_its_limit_ends_its_run_after_finished_work_landed() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(2), &options()).await;
     set(&world, Level::Feature, &scene.feature.0.to_string(), 1.0).await;
@@ -235,9 +194,9 @@ async fn a_feature_at_its_limit_ends_its_run_once_what_was_done_landed() {
     scene.ends(RunOutcome::LimitReached).await;
 }
 
-/// Sessions of other accounts go on.
+/// Sessions of other accounts continue.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_at_its_limit_holds_its_sessions_alone() {
+async fn an_account_at_its_limit_stops_only_its_own_sessions() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(2), &options()).await;
     set(&world, Level::Account, "other", 0.1).await;
@@ -251,9 +210,9 @@ async fn an_account_at_its_limit_holds_its_sessions_alone() {
     scene.nothing_is_ready().await;
 }
 
-/// What was spent on a day that isn't there yet, by a clock that was set back, counts; what was spent before today doesn't.
+/// Spending on a future day, after the clock was set back, counts; spending of earlier days does not.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_limit_of_a_day_follows_the_databases_clock_and_forgets_nothing_when_that_jumps_back() {
+async fn the_daily_limit_counts_today_and_later_days() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(3), &options()).await;
     set(&world, Level::Day, "", 1.0).await;
@@ -277,14 +236,14 @@ async fn the_limit_of_a_day_follows_the_databases_clock_and_forgets_nothing_when
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_told_of_each_part_of_a_limit_once() {
+async fn people_are_notified_of_each_part_of_a_limit_once() {
     let world = World::calm().await.unwrap();
     let mut options = options();
     options.run.max_cost_usd = Some(10.0);
     let scene = Scene::set(&world, &graph(2), &options).await;
     set(&world, Level::Day, "", 20.0).await;
     let of = scene.claim().await;
-    for (usd, told) in [
+    for (usd, count) in [
         (4.9, 0),
         (5.0, 1),
         (5.5, 1),
@@ -298,7 +257,7 @@ async fn people_are_told_of_each_part_of_a_limit_once() {
         looks(&world).await;
         assert_eq!(
             notices(&world).await.len(),
-            told,
+            count,
             "{usd}: {:?}",
             notices(&world).await
         );
@@ -307,18 +266,18 @@ async fn people_are_told_of_each_part_of_a_limit_once() {
     assert_eq!(all[0], "50 % of the limit of the run is used: 5.00 USD of 10.00");
     assert!(
         all.iter()
-            .any(|told| told.starts_with("50 % of the limit of the day")),
+            .any(|notice| notice.starts_with("50 % of the limit of the day")),
         "{all:?}"
     );
-    // Another limit is told of anew.
+    // A changed limit notifies again.
     set(&world, Level::Day, "", 12.0).await;
     looks(&world).await;
     assert_eq!(notices(&world).await.len(), 6);
 }
 
-/// Whatever a session tells, and however it ends: it is counted once, and stays counted when its feature is deleted.
+/// Usage counts once, however a session reports it or ends, and stays counted after its feature is deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_spent_stays_counted_once() {
+async fn spending_is_counted_once_and_survives_the_features_deletion() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(3), &options()).await;
     let total = async |by| {
@@ -328,7 +287,7 @@ async fn what_was_spent_stays_counted_once() {
     };
     let of = scene.claim().await;
     scene.pool.tells(&[used(&of, 0.25)]).await;
-    // Live: told so far.
+    // Live: usage reported so far.
     assert_eq!(total(By::Model).await, 0.25);
     reports(&scene, &of, turn(), cost(0.5)).await;
     reports(&scene, &of, turn(), cost(0.5)).await;
@@ -336,7 +295,7 @@ async fn what_was_spent_stays_counted_once() {
     scene.pool.tells(&[used(&of, 0.75)]).await;
     let landing = scene.claim().await;
     scene.done(&landing).await;
-    // Lost, and told late.
+    // Lost, with a late report.
     let of = scene.claim().await;
     scene.pool.tells(&[used(&of, 1.0)]).await;
     sqlx::query("update dispatches set lease_until = '-infinity' where state = 'live'")
@@ -347,7 +306,7 @@ async fn what_was_spent_stays_counted_once() {
         .await
         .unwrap();
     scene.pool.tells(&[used(&of, 1.25)]).await;
-    // An estimate that was too much stays counted: no counter falls.
+    // An estimate that was too high stays counted: no counter decreases.
     let of = scene.claim().await;
     let about = Usage {
         basis: Some(Basis::Estimated),
@@ -375,9 +334,9 @@ async fn what_was_spent_stays_counted_once() {
     drop(conn);
 }
 
-/// What is estimated goes by tasks that were done, with all of their sessions.
+/// Estimates are based on done tasks, with all of their sessions.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_estimate_goes_by_what_done_tasks_of_the_repository_cost() {
+async fn an_estimate_is_based_on_done_tasks_of_the_repository() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(4), &options()).await;
     let repo: String = sqlx::query_scalar("select repo_id from features where id = $1")
@@ -403,7 +362,7 @@ async fn an_estimate_goes_by_what_done_tasks_of_the_repository_cost() {
         (low - 1.4).abs() < 1e-9 && (high - 4.4).abs() < 1e-9,
         "{low} {high}"
     );
-    // One whose cost isn't known is no task that cost nothing.
+    // A task of unknown cost is not a task without cost.
     let of = scene.claim().await;
     reports(&scene, &of, turn(), Usage::default()).await;
     let landing = scene.claim().await;

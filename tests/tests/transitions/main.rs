@@ -1,5 +1,5 @@
-//! Every transition of tasks and features at random, against a real database: claims, reports of every kind, losses, late and
-//! double reports, and what people do. After every step the rows agree with what a recount gives.
+//! Random transitions of tasks and features against a real database: claims, reports of every kind, losses,
+//! late and double reports, and commands of people. After every step the rows must agree with a recount.
 #![allow(clippy::unwrap_used)]
 
 mod aged;
@@ -26,7 +26,7 @@ mod workers;
 
 use ralph_tests::harness::World;
 
-/// Steps of one history; with the seeds below about a thousand transitions.
+/// Steps of one history; with the seeds below, about a thousand transitions.
 const STEPS: usize = 120;
 const SEEDS: u64 = 14;
 
@@ -50,9 +50,9 @@ async fn no_history_leads_to_an_illegal_state() {
     }
 }
 
-/// Two equal histories end what runs in them, one in the order of the other turned round.
+/// Two equal histories end their running sessions in opposite orders.
 #[tokio::test(flavor = "multi_thread")]
-async fn reports_of_different_tasks_come_to_the_same_in_any_order() {
+async fn reports_of_different_tasks_give_the_same_result_in_any_order() {
     let worlds = [World::start().await.unwrap(), World::start().await.unwrap()];
     let mut compared = 0;
     for seed in 1..=30 {
@@ -74,7 +74,8 @@ async fn reports_of_different_tasks_come_to_the_same_in_any_order() {
             history.forget().await;
         }
         let (one, other) = (&ends[0], &ends[1]);
-        // What a lost session means hangs on how long ago its worker was heard: then the histories are two.
+        // The meaning of a lost session depends on its worker's last heartbeat, so the two histories may
+        // differ.
         if (&one.0, one.1) == (&other.0, other.1) {
             compared += usize::from(one.1 > 1);
             assert_eq!(one.2, other.2, "seed {seed}");

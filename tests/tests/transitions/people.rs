@@ -1,4 +1,4 @@
-//! What people do in a history.
+//! Commands of people in a random history.
 
 use std::collections::BTreeSet;
 
@@ -167,7 +167,7 @@ impl History<'_> {
         format!("editing {task}: {outcome:?}")
     }
 
-    /// As `task retry --all-of` does it.
+    /// Retries all failed tasks, as `task retry --all-of` does.
     pub(super) async fn retry_all(&mut self) -> String {
         let tasks = self.in_states("failed, needs_review").await;
         for task in &tasks {
@@ -178,7 +178,7 @@ impl History<'_> {
         format!("retrying {tasks:?}")
     }
 
-    /// A failure that is taken back leaves the tasks as they were.
+    /// Fails and retries a task; all tasks must be as before.
     pub(super) async fn fail_and_take_back(&mut self) -> String {
         let untouched: Vec<uuid::Uuid> = sqlx::query_scalar(
             "select id from tasks
@@ -207,7 +207,7 @@ impl History<'_> {
         format!("failing {task} for a moment")
     }
 
-    /// The leaves in these states.
+    /// The leaves in these states, which are separated by ", ".
     async fn in_states(&self, states: &str) -> Vec<TaskId> {
         let states: Vec<TaskState> = TaskState::ALL
             .into_iter()
@@ -224,7 +224,7 @@ impl History<'_> {
         ids.into_iter().map(TaskId).collect()
     }
 
-    /// What tasks are, whatever their ids and whoever lands first.
+    /// Facts about the tasks that depend neither on ids nor on the order of landings.
     pub(super) async fn rows(&self) -> Vec<String> {
         sqlx::query_scalar(
             "select concat_ws(' ', x.key, px.key, t.state, t.held, t.open_blockers, t.open_children, t.children, t.next_kind,
@@ -244,7 +244,7 @@ impl History<'_> {
         .unwrap()
     }
 
-    /// Leaves nothing of the history behind.
+    /// Deletes the history's feature.
     pub async fn forget(self) {
         let mut conn = self.world.db.acquire().await.unwrap();
         store::edit::delete_feature(&mut conn, self.feature)
@@ -253,12 +253,12 @@ impl History<'_> {
         invariants::check(&self.world.db).await.unwrap();
     }
 
-    /// Ends the feature with what runs; nothing of it can be begun or landed any more.
+    /// Cancels the feature and ends its sessions; nothing can be begun or landed any more.
     pub async fn cancel(mut self) {
         let (outcome, ..) = control::feature(&self.world.db, self.feature, &FeatureCommand::Cancel)
             .await
             .unwrap();
-        // One that is done already can't be cancelled.
+        // A feature that is already done can't be cancelled.
         if outcome != CommandOutcome::Done(1) {
             return self.finish().await;
         }

@@ -1,5 +1,6 @@
-//! How Postgres does what the coordinator asks. Plans are kept, so one that reads a whole table for each row, or to answer a question
-//! about one, would do so for as long as the connection lives, however large the table gets.
+//! Query plans of the coordinator's statements. A connection keeps its plans, so one that scans a whole table
+//! for each row, or to answer a question about one row, would do so for the connection's life, however large
+//! the table gets.
 
 use std::path::Path;
 
@@ -8,10 +9,10 @@ use ralph_tests::harness::World;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-/// Tables of a few rows, however much work there is.
+/// Tables that stay small however much work there is.
 const SMALL: [&str; 3] = ["account_doors", "memory_embedding", "workers"];
 
-/// The scans of whole tables in a plan that are repeated, or that gather rows for a question about some of them.
+/// Finds full scans in a plan that are repeated, or that gather rows for a question about a few of them.
 fn repeated_scans(node: &Value, repeated: bool, limited: bool, found: &mut Vec<String>) {
     let text = |key: &str| node[key].as_str().unwrap_or_default();
     if text("Node Type") == "Seq Scan" && repeated && !limited && !SMALL.contains(&text("Relation Name")) {
@@ -30,8 +31,8 @@ fn repeated_scans(node: &Value, repeated: bool, limited: bool, found: &mut Vec<S
     }
 }
 
-/// Whether a plan goes through a whole table, or through one of its `indexes`, which come with their first columns: a condition on
-/// others alone doesn't say where to look.
+/// Whether a plan reads a whole table, or a whole one of its `indexes`. Each index comes with its first
+/// column: a condition on the other columns alone doesn't narrow the search.
 fn reads_whole(node: &Value, table: &str, indexes: &[(String, String)]) -> bool {
     let text = |key: &str| node[key].as_str().unwrap_or_default();
     let mut indexes_gone_through = indexes
@@ -45,7 +46,7 @@ fn reads_whole(node: &Value, table: &str, indexes: &[(String, String)]) -> bool 
         })
 }
 
-/// The queries of the cache.
+/// Queries in the sqlx cache.
 fn cached() -> Vec<String> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.sqlx");
     let query = |path: &Path| {
@@ -58,7 +59,7 @@ fn cached() -> Vec<String> {
         .collect()
 }
 
-/// The plan for any parameters, as connections keep it.
+/// The generic plan for any parameters, as connections keep it.
 async fn plan(conn: &mut PgConnection, query: &str) -> sqlx::Result<Value> {
     let parameters = (1..).take_while(|n| query.contains(&format!("${n}"))).count();
     let given = vec!["null"; parameters].join(", ");
@@ -77,7 +78,7 @@ async fn plan(conn: &mut PgConnection, query: &str) -> sqlx::Result<Value> {
     row.try_get(0)
 }
 
-/// The queries that read all of a table although they ask for some of it, when it holds `rows`, and how many were looked at.
+/// Number of queries on a table, and those among them that read all of it, when it holds `rows`.
 async fn read_whole(world: &World, table: &str, rows: &str) -> (usize, Vec<String>) {
     let mut conn = world.db.acquire().await.unwrap();
     let fill = format!("{rows}; analyze {table}");
@@ -85,7 +86,7 @@ async fn read_whole(world: &World, table: &str, rows: &str) -> (usize, Vec<Strin
         .execute(&mut *conn)
         .await
         .unwrap();
-    // What an index with a condition holds is few.
+    // Skip partial indexes: they hold few rows.
     let indexes: Vec<(String, String)> = sqlx::query_as(
         "select i.indexrelid::regclass::text, a.attname::text
          from pg_index i
@@ -117,7 +118,7 @@ async fn read_whole(world: &World, table: &str, rows: &str) -> (usize, Vec<Strin
 async fn no_query_gathers_rows_from_a_whole_table() {
     let world = World::start().await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
-    // As bad as it gets: every table is known to be empty.
+    // The worst case: every table is known to be empty.
     sqlx::raw_sql("vacuum analyze").execute(&mut *conn).await.unwrap();
     let (mut planned, mut bad) = (0, Vec::new());
     for query in cached() {
@@ -134,7 +135,7 @@ async fn no_query_gathers_rows_from_a_whole_table() {
     drop(conn);
 }
 
-/// There are as many as tasks, of all features that ever were.
+/// There are as many integrations as tasks, of all features ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_query_reads_all_integrations() {
     let world = World::start().await.unwrap();
@@ -147,7 +148,7 @@ async fn no_query_reads_all_integrations() {
     assert!(bad.is_empty(), "{}", bad.join("\n\n"));
 }
 
-/// There may be a million of one feature, and another one has one.
+/// One feature may have a million queued tasks, and another one task.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_query_reads_the_whole_queue() {
     let world = World::start().await.unwrap();
@@ -160,9 +161,9 @@ async fn no_query_reads_the_whole_queue() {
     assert!(bad.is_empty(), "{}", bad.join("\n\n"));
 }
 
-/// Whoever deletes a row has the server look for those that refer to it, once a row.
+/// For each deleted row the server looks up the rows that refer to it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_refers_to_what_is_deleted_is_looked_up() {
+async fn foreign_keys_to_deletable_rows_have_an_index() {
     let world = World::start().await.unwrap();
     let bare: Vec<String> = sqlx::query_scalar(
         "select c.conname::text
@@ -184,7 +185,7 @@ async fn what_refers_to_what_is_deleted_is_looked_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_grown_is_planned_anew() {
+async fn a_table_that_has_grown_is_planned_anew() {
     let world = World::start().await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
     let (mut sizes, mut of_another) = (Sizes::default(), Sizes::default());
@@ -196,7 +197,7 @@ async fn what_has_grown_is_planned_anew() {
         let plan = plan(conn, lookup).await.unwrap().to_string();
         plan.matches("Index Cond").count()
     };
-    assert_eq!(scans(&mut conn).await, 0, "nobody knows yet which way to go");
+    assert_eq!(scans(&mut conn).await, 0, "the plan of an empty table uses no index");
     let mut filling = world.db.begin().await.unwrap();
     sqlx::raw_sql(
         "insert into memory_docs (entry, created_at, repo_id, kind, words)
@@ -210,17 +211,17 @@ async fn what_has_grown_is_planned_anew() {
     assert_eq!(
         sizes.follow(&mut conn).await.unwrap(),
         0,
-        "a table would be taken for an empty one that holds much"
+        "uncommitted rows change no statistics"
     );
     filling.commit().await.unwrap();
     assert_eq!(sizes.follow(&mut conn).await.unwrap(), 2);
     assert_eq!(
         scans(&mut conn).await,
         1,
-        "entries are looked up by their numbers"
+        "entries are found by the index of their numbers"
     );
     assert_eq!(sizes.follow(&mut conn).await.unwrap(), 0);
-    // A table that nobody may look at now is left to others.
+    // A locked table is left to other coordinators.
     let mut other = world.db.begin().await.unwrap();
     sqlx::raw_sql("lock table memory_docs in share update exclusive mode")
         .execute(&mut *other)

@@ -1,4 +1,4 @@
-//! A pool of workers that exists in messages only: it claims through the real step and answers as it is told.
+//! A simulated worker of one pool: it claims through the real flow step, and tests choose its answers.
 
 use ralph_coordinator::flow::apply::{self, Incoming, ReportFate};
 use ralph_coordinator::flow::{
@@ -16,11 +16,11 @@ use ralph_tests::harness::World;
 
 pub struct Pool<'a> {
     world: &'a World,
-    /// Its life, as all that it asks names it.
+    /// The worker's incarnation, in all of its requests.
     pub incarnation: Incarnation,
-    /// The agents that its slots can start now.
+    /// Agents that its slots can start now.
     pub open: Vec<String>,
-    /// Its data folder.
+    /// Its data folder's id.
     folder: &'static str,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// With these agents, and what they are taken for.
+    /// Joins with these agents, and the rules that assign them to sessions.
     pub async fn join_with(world: &'a World, agents: &[&str], rules: Vec<AgentRule>) -> Self {
         let pool = Self::of(world, agents);
         pool.say_hello(rules).await;
@@ -56,7 +56,7 @@ impl<'a> Pool<'a> {
     }
 
     pub async fn say_hello(&self, rules: Vec<AgentRule>) {
-        let said = Hello {
+        let message = Hello {
             reads: READS.to_vec(),
             worker: "w".into(),
             incarnation: self.incarnation,
@@ -71,13 +71,13 @@ impl<'a> Pool<'a> {
             host: "h".into(),
             pid: 1,
         };
-        let answer = hello::hello(&self.world.db, &self.world.settings, &said)
+        let answer = hello::hello(&self.world.db, &self.world.settings, &message)
             .await
             .unwrap();
         assert!(matches!(answer, HelloAnswer::Welcome { .. }), "{answer:?}");
     }
 
-    /// Whether its heartbeat is answered that it is to drain.
+    /// Whether the heartbeat's answer orders a drain.
     pub async fn is_to_drain(&self) -> bool {
         match self.beaten(&[], &[]).await {
             HeartbeatAnswer::Renewed { drain, .. } => drain,
@@ -85,15 +85,15 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// What a heartbeat's answer says that this session is to end for.
-    pub async fn told(&self, running: &Assignment) -> Option<EndReason> {
+    /// The reason for which a heartbeat's answer ends this session.
+    pub async fn end_ordered(&self, running: &Assignment) -> Option<EndReason> {
         match self.beaten(&[running], &[]).await {
             HeartbeatAnswer::Renewed { end, .. } => end.first().map(|end| end.reason),
             answer => panic!("{answer:?}"),
         }
     }
 
-    /// Tells how much build output it keeps.
+    /// Reports the size of its cached build output.
     pub async fn keeps(&self, warm_bytes: Option<u64>) {
         let beat = Heartbeat {
             warm_bytes,
@@ -103,13 +103,13 @@ impl<'a> Pool<'a> {
         assert!(matches!(answer, HeartbeatAnswer::Renewed { .. }));
     }
 
-    /// Tells that these sessions run, and whose models answer.
+    /// Sends a heartbeat with the running sessions, and those whose models have answered.
     pub async fn beat(&self, running: &[&Assignment], answered: &[&Assignment]) {
         let answer = self.beaten(running, answered).await;
         assert!(matches!(answer, HeartbeatAnswer::Renewed { .. }));
     }
 
-    /// Tells what sessions used: what they may use then, and what is to end for which reason.
+    /// Reports the usage of sessions; returns their new shares and the sessions that have to end.
     pub async fn tells(&self, used: &[DispatchUsage]) -> (Vec<Granted>, Vec<End>) {
         let beat = Heartbeat {
             running: used.iter().map(|one| one.dispatch).collect(),
@@ -153,7 +153,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Claims at once for slots of these pools each.
+    /// Claims once, for one slot for each of these lists of pools.
     pub async fn claim_once<P: AsRef<[&'static str]>>(&self, slots: &[P]) -> Vec<Assignment> {
         claim::claim(&self.world.db, &self.world.settings, &self.requests(slots))
             .await
@@ -187,7 +187,7 @@ impl<'a> Pool<'a> {
         let answers = claim::claim(&self.world.db, &self.world.settings, &claims)
             .await
             .unwrap();
-        // Asked again, the same answer comes.
+        // The same claim again gets the same answer.
         let again = claim::claim(&self.world.db, &self.world.settings, &claims)
             .await
             .unwrap();
@@ -198,16 +198,16 @@ impl<'a> Pool<'a> {
                     assert_eq!((same.dispatch, same.task), (assignment.dispatch, assignment.task));
                     assigned.push(*assignment);
                 }
-                // Something became ready in between.
+                // A task became ready in between.
                 (ClaimAnswer::Nothing, ClaimAnswer::Assigned { assignment }) => assigned.push(*assignment),
                 (ClaimAnswer::Nothing, ClaimAnswer::Nothing) => {}
-                (first, second) => panic!("the claim got {first:?}, and asked again {second:?}"),
+                (first, second) => panic!("the claim got {first:?}, and the second time {second:?}"),
             }
         }
         assigned
     }
 
-    /// Claims under these ids at once: what each gets.
+    /// Claims under these ids in one batch; returns the dispatch and task of each.
     pub async fn claim_all_as(&self, ids: &[DispatchId]) -> Vec<Option<(DispatchId, TaskId)>> {
         let mut claims = self.requests(&vec![["default"]; ids.len()]);
         for (claim, id) in claims.iter_mut().zip(ids) {
@@ -221,7 +221,7 @@ impl<'a> Pool<'a> {
         given.collect()
     }
 
-    /// Claims one under this id.
+    /// Claims one task under this id.
     pub async fn claim_as(&self, id: DispatchId) -> Option<Assignment> {
         let mut claims = self.requests(&[["default"]]);
         claims[0].claim = id;
@@ -266,7 +266,7 @@ impl<'a> Pool<'a> {
         Incoming::new(self.report_of(to, finished), text.to_owned())
     }
 
-    /// The same session, whose work reached no server.
+    /// Marks the session's work as not pushed.
     pub fn unpushed(incoming: &mut Incoming) {
         if let Finished::Session(session) = &mut incoming.report.finished {
             session.snapshot.pushed_ref = None;
@@ -274,7 +274,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// What a session leaves, and where.
+    /// Commit and ref that a session's report names.
     pub fn pushed_by(of: &Assignment) -> (Option<String>, Option<String>) {
         let WorkspaceOrder::Git(git) = &of.workspace else {
             return (None, None);

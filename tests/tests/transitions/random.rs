@@ -1,4 +1,4 @@
-//! Histories: a feature of random shape, and random steps on it.
+//! Random histories: a feature of random shape, and random steps on it.
 
 use ralph_coordinator::domain::states::{FailurePolicy, FeatureState, RunOutcome};
 use ralph_coordinator::flow::apply::Incoming;
@@ -16,10 +16,10 @@ use super::invariants;
 use super::pool::Pool;
 use super::shape::graph;
 
-/// How reports are applied.
+/// Order in which reports are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// In one transaction.
+    /// All in one transaction.
     Together,
     /// One after the other.
     Forward,
@@ -88,7 +88,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The rows agree with what a recount gives.
+    /// Checks that the rows agree with a recount.
     pub async fn agrees(&self, after: &str) {
         if let Err(broken) = invariants::check(&self.world.db).await {
             let (seed, tell) = (self.seed, self.world.tell().await);
@@ -96,7 +96,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Does one thing; says what.
+    /// Takes one random step; returns its description.
     pub async fn step(&mut self) -> String {
         match self.random.random_range(0..30) {
             0..=5 => {
@@ -126,7 +126,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Claims for so many slots.
+    /// Claims for `slots` slots.
     pub async fn claim(&mut self, slots: usize) -> String {
         let got = self.pool.claim(slots).await;
         let did = format!("claiming {} of {slots}", got.len());
@@ -139,7 +139,7 @@ impl<'a> History<'a> {
         self.end(n, Order::Together).await
     }
 
-    /// Ends all that runs, one report after the other.
+    /// Ends all running sessions, one report after the other.
     pub async fn end_all(&mut self, order: Order) -> String {
         self.end(self.running.len(), order).await
     }
@@ -296,7 +296,7 @@ impl<'a> History<'a> {
         (self.pool.session(of, ended, &text, 1), what)
     }
 
-    /// What a session used, told by a heartbeat; by whoever had its task taken, too.
+    /// Reports a session's usage in a heartbeat, even if the session has lost its task.
     async fn tell_usage(&mut self) -> String {
         if self.running.is_empty() {
             return "nothing to tell".to_owned();
@@ -361,7 +361,7 @@ impl<'a> History<'a> {
         format!("deciding: {first:?}")
     }
 
-    /// Everything that is left is tried again and done: the feature can always be brought to its end.
+    /// Retries and completes everything that is open: every feature can be brought to its end.
     pub async fn finish(mut self) {
         let db = &self.world.db;
         for _ in 0..400 {

@@ -1,4 +1,4 @@
-//! What is tried again while others go on: who waits, who goes on, and that nothing is left behind.
+//! Retries while other tasks continue: which tasks wait, and which go on.
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
@@ -13,8 +13,7 @@ use super::scene::{Scene, turn};
 
 const CHAIN: &str = "- {key: b, title: B}\n- {key: t, title: T, after: [b]}";
 
-/// `t` works while `b`, which it waited for and which was skipped, is tried again. Returns the scene with `t`'s and `b`'s
-/// sessions.
+/// A scene in which `t` works while its skipped blocker `b` is retried, with the sessions of `t` and `b`.
 async fn both_work(world: &World) -> (Scene<'_>, [ralph_shared::wire::Assignment; 2]) {
     let scene = Scene::set(world, CHAIN, &FeatureOptions::default()).await;
     let [b, _] = scene.tasks[..] else { panic!() };
@@ -28,7 +27,7 @@ async fn both_work(world: &World) -> (Scene<'_>, [ralph_shared::wire::Assignment
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_works_lands_though_a_task_before_it_is_tried_again() {
+async fn a_working_task_lands_while_its_blocker_is_retried() {
     let world = World::calm().await.unwrap();
     let (scene, [works, again]) = both_work(&world).await;
     scene.done(&works).await;
@@ -44,7 +43,7 @@ async fn what_works_lands_though_a_task_before_it_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_meanwhile_waits_for_it_and_begins_again_afterwards() {
+async fn a_task_that_fails_while_its_blocker_is_retried_waits_for_it() {
     let world = World::calm().await.unwrap();
     let (scene, [works, again]) = both_work(&world).await;
     scene.fails(&works).await;
@@ -61,7 +60,7 @@ async fn what_fails_meanwhile_waits_for_it_and_begins_again_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_whole_that_waits_again_holds_its_parts() {
+async fn a_parent_that_waits_again_holds_its_children() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: b, title: B}\n- {key: p, title: P, after: [b]}\n- {key: x, title: X, parent: p}\n- {key: y, title: Y, \
                  parent: p}";
@@ -80,7 +79,7 @@ async fn a_whole_that_waits_again_holds_its_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
+async fn an_approved_task_lands_while_its_blocker_is_retried() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         max_retries: 0,
@@ -102,7 +101,7 @@ async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_a_cancelled_feature_can_be_approved() {
+async fn no_task_of_a_cancelled_feature_can_be_approved() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         max_retries: 0,
@@ -123,7 +122,7 @@ async fn nothing_of_a_cancelled_feature_can_be_approved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too() {
+async fn feedback_reaches_every_next_session_and_verifiers_too() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         verify: true,
@@ -145,9 +144,9 @@ async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too()
     interrupt("the third word").await;
     scene.is_interrupted(&works).await;
     let works = scene.claim().await;
-    let told = Scene::prompt(&works);
+    let prompt = Scene::prompt(&works);
     for word in ["first", "second", "third"] {
-        assert!(told.contains(&format!("the {word} word")), "{told}");
+        assert!(prompt.contains(&format!("the {word} word")), "{prompt}");
     }
     scene.done(&works).await;
     let verifies = scene.claim().await;
@@ -156,17 +155,17 @@ async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too()
     scene.is_interrupted(&verifies).await;
     let verifies = scene.claim().await;
     assert_eq!(verifies.kind.as_str(), "verify");
-    let told = Scene::prompt(&verifies);
-    assert!(told.contains("mind the empty list"), "{told}");
+    let prompt = Scene::prompt(&verifies);
+    assert!(prompt.contains("mind the empty list"), "{prompt}");
     scene.fails(&verifies).await;
     scene.no_pauses().await;
     let works = scene.claim().await;
-    let told = Scene::prompt(&works);
-    assert!(told.contains("mind the empty list"), "{told}");
+    let prompt = Scene::prompt(&works);
+    assert!(prompt.contains("mind the empty list"), "{prompt}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
+async fn a_back_off_outlasts_a_wait_for_a_blocker() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         run: RunSettings {
@@ -184,7 +183,7 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
         .await
         .unwrap()
     };
-    // It fails while what it waits for is tried again.
+    // The task fails while its blocker is retried.
     let scene = Scene::set(&world, CHAIN, &options).await;
     let [b, t] = scene.tasks[..] else { panic!() };
     scene.steer(b, TaskCommand::Skip).await;
@@ -203,7 +202,7 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
         (TaskState::Pending, Some(true))
     );
     scene.forget().await;
-    // It waits within its pause.
+    // The task has to wait for its blocker during its back-off.
     let scene = Scene::set(&world, CHAIN, &options).await;
     let [b, t] = scene.tasks[..] else { panic!() };
     scene.steer(b, TaskCommand::Skip).await;
@@ -220,7 +219,7 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
         (scene.state(t).await, paused(t).await),
         (TaskState::Pending, Some(true))
     );
-    // Whom a person tries again waits for nothing.
+    // A task that a person retries has no back-off.
     scene.steer(t, TaskCommand::Fail).await;
     scene.steer(t, TaskCommand::Retry).await;
     scene.run_if_over().await;
@@ -230,7 +229,7 @@ async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
+async fn the_reason_of_a_retry_reaches_a_task_that_never_began() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, CHAIN, &FeatureOptions::default()).await;
     let [b, _] = scene.tasks[..] else { panic!() };
@@ -250,9 +249,9 @@ async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
     assert_eq!(scene.claim().await.task, b);
 }
 
-/// A session that tells what it changed knows of its own start alone.
+/// A session's report knows only the changes since its own start.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() {
+async fn corrections_of_an_earlier_review_attempt_land_with_the_verdict() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
     sqlx::raw_sql(
@@ -275,13 +274,13 @@ async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() 
     };
     reviewed("I looked around.", 0).await;
     let corrects = reviewed("I corrected something.", 1).await;
-    assert_eq!(start(&corrects), None, "nothing was corrected before it");
+    assert_eq!(start(&corrects), None, "there are no earlier corrections");
     let passes = reviewed("<review-pass/>", 0).await;
     assert_eq!(start(&passes), Pool::pushed_by(&corrects).0);
     let lands = scene.claim().await;
     assert!(Pool::is_integration(&lands), "{:?}", lands.work);
 
-    // What the gate refuses of it is begun anew, and then there is nothing to land.
+    // A review whose corrections the gate refuses starts anew; then there is nothing to land.
     let refused = IntegrationEnd::GateFailed {
         command: "make".to_owned(),
         output: "no".to_owned(),
@@ -294,9 +293,9 @@ async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() 
     scene.ends(RunOutcome::Complete).await;
 }
 
-/// Its own corrections are under way when a person ends it.
+/// A person ends the review while its own corrections are under way.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_with_it_else() {
+async fn a_reviews_requests_become_tasks_if_done_and_are_dropped_if_skipped() {
     let world = World::calm().await.unwrap();
     for command in [TaskCommand::Done, TaskCommand::Skip] {
         let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
@@ -321,7 +320,7 @@ async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_
         let (edited, _) = edit::graph(&world.db, scene.feature, other, None).await.unwrap();
         assert!(
             matches!(edited, CommandOutcome::Refused(_)),
-            "nobody approves it: {edited:?}"
+            "the graph needs no approval: {edited:?}"
         );
         assert_eq!(scene.steer(review, command).await, CommandOutcome::Done(1));
         assert_eq!(graph().await, None, "{command:?}");
@@ -338,7 +337,7 @@ async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_
             .fetch_one(&world.db)
             .await
             .unwrap();
-            assert!(dropped, "its log says what that was");
+            assert!(dropped, "the log contains the dropped request");
         }
         scene.forget().await;
     }

@@ -1,4 +1,4 @@
-//! Agents that are taken by kind of session, pool and tier where nobody names one (SPEC 8).
+//! Rules that choose an agent by kind of session, pool and tier if the task names none (SPEC 8).
 
 use ralph_coordinator::flow::control::CommandOutcome;
 use ralph_coordinator::flow::edit;
@@ -20,7 +20,7 @@ fn rule(agent: &str, kinds: &[&str], pools: &[&str], tiers: &[&str]) -> AgentRul
     }
 }
 
-/// Which agent a session gets, by its title.
+/// The title and agent of each session, sorted.
 fn agents(assigned: &[Assignment]) -> Vec<(String, &str)> {
     let mut agents: Vec<_> = assigned
         .iter()
@@ -42,7 +42,7 @@ fn expected<'a>(list: &[(&str, &'a str)]) -> Vec<(String, &'a str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_gets_the_agent_that_it_names_and_else_the_one_for_its_pool_and_tier() {
+async fn a_task_gets_its_own_agent_or_that_of_its_pool_and_tier() {
     let world = World::calm().await.unwrap();
     let rules = vec![
         rule("strong", &[], &[], &["opus"]),
@@ -67,7 +67,7 @@ async fn a_task_gets_the_agent_that_it_names_and_else_the_one_for_its_pool_and_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_closed_agent_is_taken_for_waits_and_the_rest_goes_on() {
+async fn sessions_of_an_unavailable_agent_wait_and_others_go_on() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -87,9 +87,9 @@ async fn what_a_closed_agent_is_taken_for_waits_and_the_rest_goes_on() {
         .unwrap();
     let first = pool.claim_once(&[&["default"]]).await;
     assert_eq!(agents(&first), expected(&[("A", "default")]));
-    let said = format!("<task-done>{}</task-done>", first[0].task);
-    pool.report(vec![pool.session(&first[0], turn(), &said, 1)]).await;
-    // Its verification is the best that is ready, and the one by the strong model the next best.
+    let text = format!("<task-done>{}</task-done>", first[0].task);
+    pool.report(vec![pool.session(&first[0], turn(), &text, 1)]).await;
+    // Its verification would go first, and the strong model's task next.
     pool.open = vec!["default".to_owned()];
     let second = pool.claim_once(&[&["default"]; 3]).await;
     assert_eq!(agents(&second), expected(&[("B", "default")]));
@@ -113,7 +113,7 @@ async fn a_task_waits_for_the_agent_that_its_run_names() {
         .submit("f", None, "- {key: a, title: A}", &options)
         .await
         .unwrap();
-    // Whoever hasn't got it is not even looked at: the task is not put off for those who have.
+    // A worker without the agent doesn't take the task, and doesn't delay it for workers with the agent.
     pool.open = vec!["default".to_owned()];
     assert_eq!(pool.claim_once(&[&["default"]]).await.len(), 0);
     pool.open.push("named".to_owned());
@@ -122,7 +122,7 @@ async fn a_task_waits_for_the_agent_that_its_run_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agents_graph_names_agents_that_exist() {
+async fn a_graph_with_an_unknown_agent_is_refused() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join_with(&world, &["default", "named"], Vec::new()).await;
     let graph = "- {key: a, title: A}\n- {key: b, title: B}";
@@ -147,7 +147,7 @@ async fn an_agents_graph_names_agents_that_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_is_given_another_agent_is_offered_to_those_that_have_it() {
+async fn a_task_with_a_new_agent_is_offered_to_workers_with_that_agent() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let (_, _, tasks) = world
@@ -173,7 +173,7 @@ async fn a_task_that_is_given_another_agent_is_offered_to_those_that_have_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parts_are_done_as_somebody_wanted_the_whole() {
+async fn children_inherit_the_agent_model_and_priority_of_their_parent() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join_with(&world, &["default", "named"], Vec::new()).await;
     let graph = "- {key: a, title: A, agent: named, model: opus, priority: -5}";

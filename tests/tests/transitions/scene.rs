@@ -1,4 +1,4 @@
-//! One feature with a repository and a pool that does as it is told.
+//! One feature with a repository and a simulated worker.
 
 use ralph_coordinator::domain::states::{FeatureState, RunOutcome, TaskState};
 use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand, TaskCommand};
@@ -14,7 +14,7 @@ pub struct Scene<'a> {
     pub world: &'a World,
     pub pool: Pool<'a>,
     pub feature: FeatureId,
-    /// In the graph's order.
+    /// Tasks in the graph's order.
     pub tasks: Vec<TaskId>,
     _dir: tempfile::TempDir,
 }
@@ -37,7 +37,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The best task that is ready.
+    /// Claims the best ready task.
     pub async fn claim(&self) -> Assignment {
         match self.pool.claim(1).await.pop() {
             Some(of) => of,
@@ -50,7 +50,7 @@ impl<'a> Scene<'a> {
         assert!(got.is_empty(), "{} is claimed", got[0].task);
     }
 
-    /// It went well.
+    /// Reports success.
     pub async fn done(&self, of: &Assignment) {
         let report = if Pool::is_check(of) {
             self.pool.integration(of, IntegrationEnd::Checked)
@@ -67,7 +67,7 @@ impl<'a> Scene<'a> {
         self.pool.report(vec![report]).await;
     }
 
-    /// The agent says that it failed.
+    /// Reports a failure by the agent.
     pub async fn fails(&self, of: &Assignment) {
         let text = format!(
             "<task-failed>{}</task-failed>\n<verify-fail>no</verify-fail>",
@@ -78,7 +78,7 @@ impl<'a> Scene<'a> {
             .await;
     }
 
-    /// Its session ended as a person asked.
+    /// Reports that the session was interrupted.
     pub async fn is_interrupted(&self, of: &Assignment) {
         let ended = Ended::Told {
             reason: EndReason::Interrupted,
@@ -87,7 +87,7 @@ impl<'a> Scene<'a> {
         self.pool.report(vec![report]).await;
     }
 
-    /// What the session is told.
+    /// The session's prompt.
     pub fn prompt(of: &Assignment) -> &str {
         match &of.work {
             Work::Session(SessionOrder {
@@ -117,7 +117,7 @@ impl<'a> Scene<'a> {
         self.feature(run).await;
     }
 
-    /// Starts a run unless one is under way.
+    /// Starts a run unless one is in progress.
     pub async fn run_if_over(&self) {
         let state: FeatureState = sqlx::query_scalar("select state from features where id = $1")
             .bind(self.feature.0)
@@ -137,7 +137,7 @@ impl<'a> Scene<'a> {
             .unwrap()
     }
 
-    /// The last run ended so.
+    /// Checks the outcome of the last run.
     pub async fn ends(&self, outcome: RunOutcome) {
         let ended: Option<RunOutcome> = sqlx::query_scalar(
             "select r.outcome from features f join runs r on r.id = f.current_run where f.id = $1",
@@ -149,7 +149,7 @@ impl<'a> Scene<'a> {
         assert_eq!(ended, Some(outcome), "{}", self.world.tell().await);
     }
 
-    /// Every back-off is over.
+    /// Ends all back-offs.
     pub async fn no_pauses(&self) {
         sqlx::query("update ready_tasks set not_before = now()")
             .execute(&self.world.db)
@@ -157,7 +157,7 @@ impl<'a> Scene<'a> {
             .unwrap();
     }
 
-    /// The task has been ready for longer than any other.
+    /// Makes the task the one that has been ready longest.
     pub async fn goes_first(&self, task: TaskId) {
         sqlx::query("update ready_tasks set since = since - interval '1 day' where task_id = $1")
             .bind(task.0)
@@ -166,7 +166,7 @@ impl<'a> Scene<'a> {
             .unwrap();
     }
 
-    /// Leaves nothing of the feature behind.
+    /// Deletes the feature.
     pub async fn forget(self) {
         let mut conn = self.world.db.acquire().await.unwrap();
         store::edit::delete_feature(&mut conn, self.feature)
@@ -175,7 +175,7 @@ impl<'a> Scene<'a> {
         invariants::check(&self.world.db).await.unwrap();
     }
 
-    /// The rows agree with what a recount gives.
+    /// Checks that the rows agree with a recount.
     pub async fn holds(&self) {
         if let Err(broken) = invariants::check(&self.world.db).await {
             panic!("{broken}\n{}", self.world.tell().await);

@@ -1,9 +1,9 @@
-//! Graphs of random shape.
+//! Random graphs of tasks.
 
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
-/// A graph of random shape: roots, children, grandchildren, and edges between tasks that come one after the other.
+/// A random graph: roots, children, grandchildren, and edges to earlier tasks.
 pub fn graph(random: &mut StdRng) -> String {
     let n = random.random_range(5..12);
     let mut text = String::new();
@@ -15,7 +15,7 @@ pub fn graph(random: &mut StdRng) -> String {
         let mut after: Vec<String> = Vec::new();
         for _ in 0..random.random_range(0..3) {
             let blocker = random.random_range(0..n);
-            // Only earlier tasks outside of its own line; a parent of later tasks would make a circle.
+            // Only earlier tasks that are no ancestors: a parent of later tasks would make a cycle.
             if blocker < task && !ancestors.contains(&blocker) && parents[blocker] == parent {
                 after.push(format!("k{blocker}"));
             }

@@ -1,4 +1,4 @@
-//! What a failure stops (SPEC 2.4, policy `stop`), and how that is taken back.
+//! Effects of a failure under the policy `stop` (SPEC 2.4), and how they end.
 
 use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome, TaskState};
 use ralph_coordinator::flow::control::{self, CommandOutcome, TaskCommand};
@@ -20,7 +20,7 @@ fn stop() -> FeatureOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_beside_a_failure_lands_and_nothing_else_begins() {
+async fn a_session_beside_a_failure_lands_and_no_other_begins() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         verify: true,
@@ -55,7 +55,7 @@ async fn what_runs_beside_a_failure_lands_and_nothing_else_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_that_is_taken_out_stops_nothing_any_more() {
+async fn a_resolved_or_deleted_failure_stops_nothing() {
     let world = World::calm().await.unwrap();
     for command in [
         Some(TaskCommand::Skip),
@@ -86,7 +86,7 @@ async fn a_failure_that_is_taken_out_stops_nothing_any_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_failures_the_one_that_is_tried_again_runs_and_the_others_wait() {
+async fn a_retry_of_one_of_two_failures_runs_and_the_rest_waits() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, PARTS, &stop()).await;
     let [p, a, b, _, d] = scene.tasks[..] else {
@@ -96,7 +96,7 @@ async fn of_two_failures_the_one_that_is_tried_again_runs_and_the_others_wait() 
     scene.steer(b, TaskCommand::Fail).await;
     scene.holds().await;
     scene.steer(a, TaskCommand::Retry).await;
-    assert_eq!(scene.state(p).await, TaskState::Failed, "b failed still");
+    assert_eq!(scene.state(p).await, TaskState::Failed, "b is still failed");
     scene.run().await;
     scene.holds().await;
     assert_eq!(scene.claim().await.task, a);
@@ -109,7 +109,7 @@ async fn of_two_failures_the_one_that_is_tried_again_runs_and_the_others_wait() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_split_beside_a_failure_waits_with_its_parts() {
+async fn a_task_split_beside_a_failure_waits_with_its_children() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, FLAT, &stop()).await;
     let [a, ..] = scene.tasks[..] else { panic!() };
@@ -124,11 +124,11 @@ async fn what_is_split_beside_a_failure_waits_with_its_parts() {
     scene.steer(a, TaskCommand::Skip).await;
     scene.run().await;
     scene.holds().await;
-    assert_eq!(scene.pool.claim(4).await.len(), 2, "c, and what b was split into");
+    assert_eq!(scene.pool.claim(4).await.len(), 2, "c and b's child");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_why() {
+async fn a_parents_retry_retries_its_failed_children_with_the_reason() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, PARTS, &stop()).await;
     let [p, a, b, _, d] = scene.tasks[..] else {
@@ -155,14 +155,14 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
     ready.sort();
     assert_eq!(ready, [a, b, d]);
     for task in [a, b] {
-        let told: Option<String> = sqlx::query_scalar(
+        let feedback: Option<String> = sqlx::query_scalar(
             "select feedback from dispatches where task_id = $1 order by claimed_at limit 1",
         )
         .bind(task.0)
         .fetch_one(&world.db)
         .await
         .unwrap();
-        assert_eq!(told.as_deref(), Some("the data is back"));
+        assert_eq!(feedback.as_deref(), Some("the data is back"));
         let logged: i64 = sqlx::query_scalar(
             "select count(*) from task_logs where task_id = $1 and what = 'retry' and why = 'the data is back'",
         )
@@ -173,7 +173,7 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
         assert_eq!(logged, 1);
     }
     let CommandOutcome::Refused(why) = scene.steer(p, TaskCommand::Retry).await else {
-        panic!("there is nothing to try again")
+        panic!("the retry was accepted")
     };
     assert!(
         why.contains("nothing below") && why.contains(&p.to_string()),
@@ -182,7 +182,7 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parts_of_a_task_that_waits_again_wait_with_it() {
+async fn children_of_a_task_that_waits_again_wait_with_it() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: b, title: B}\n- {key: d, title: D, after: [b]}";
     let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
@@ -204,7 +204,7 @@ async fn parts_of_a_task_that_waits_again_wait_with_it() {
     scene.holds().await;
     let part = scene.claim().await;
     assert_eq!(part.task_title, "Y");
-    // It goes on from what the attempt left, though it isn't a root of the graph that was sent.
+    // The child starts from the attempt's commit, though it isn't a root of the graph.
     let starts: Vec<Option<String>> =
         sqlx::query_scalar("select start_commit from tasks where id = any($1) order by id = $2")
             .bind([part.task.0, d.0])
@@ -216,7 +216,7 @@ async fn parts_of_a_task_that_waits_again_wait_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_verified_beyond_a_limit() {
+async fn no_verification_begins_beyond_a_limit() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         verify: true,

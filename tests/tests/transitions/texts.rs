@@ -1,4 +1,4 @@
-//! What people write in the place of a step.
+//! Documents that a person writes instead of a step.
 
 use ralph_coordinator::domain::states::TaskState;
 use ralph_coordinator::flow::control::CommandOutcome;
@@ -11,7 +11,7 @@ use super::scene::Scene;
 
 const STEPS: &str = "- {key: spec, title: S}\n- {key: plan, title: P, after: [spec]}\n- {key: build, title: B, after: [plan]}";
 
-/// A feature whose specification, plan and tasks are to be written.
+/// A feature whose specification, plan and tasks have to be written.
 async fn from_an_idea(world: &World) -> Scene<'_> {
     let scene = Scene::set(world, STEPS, &FeatureOptions::default()).await;
     sqlx::raw_sql(
@@ -25,7 +25,7 @@ async fn from_an_idea(world: &World) -> Scene<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_a_person_writes_ends_the_step_that_writes_the_specification() {
+async fn a_plan_written_by_a_person_skips_the_specification_step() {
     let world = World::calm().await.unwrap();
     for begun in [false, true] {
         let scene = from_an_idea(&world).await;
@@ -47,7 +47,7 @@ async fn a_plan_that_a_person_writes_ends_the_step_that_writes_the_specification
         assert_eq!(scene.state(spec).await, TaskState::Skipped, "begun: {begun}");
         assert_eq!(scene.state(plan).await, TaskState::Done);
         if let Some(session) = session {
-            assert_eq!(scene.pool.told(&session).await, Some(EndReason::Fenced));
+            assert_eq!(scene.pool.end_ordered(&session).await, Some(EndReason::Fenced));
         }
         assert_eq!(scene.claim().await.task, build);
         scene.nothing_is_ready().await;

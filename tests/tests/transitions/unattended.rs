@@ -1,4 +1,5 @@
-//! Runs without a person: what would wait for one fails for good, and the feature's failure policy acts (SPEC 2.4, 6.7).
+//! Runs without a person: a task that would wait for one fails for good, and the failure policy applies (SPEC
+//! 2.4, 6.7).
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome, TaskState};
@@ -31,7 +32,7 @@ async fn calls_for_a_person(world: &World) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_used_up_its_retries_fails_for_good_and_stops_what_stands_beside_it() {
+async fn a_task_without_retries_fails_for_good_and_stops_its_siblings() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, PARTS, &unattended(FailurePolicy::Stop, 1)).await;
     let [p, a, b, c, d] = scene.tasks[..] else {
@@ -41,7 +42,7 @@ async fn what_used_up_its_retries_fails_for_good_and_stops_what_stands_beside_it
     let beside = scene.claim().await;
     assert_eq!((first.task, beside.task), (a, b));
     scene.fails(&first).await;
-    assert_eq!(scene.state(a).await, TaskState::Pending, "one retry is left");
+    assert_eq!(scene.state(a).await, TaskState::Pending, "one retry remains");
     scene.no_pauses().await;
     scene.goes_first(a).await;
     let second = scene.claim().await;
@@ -52,7 +53,7 @@ async fn what_used_up_its_retries_fails_for_good_and_stops_what_stands_beside_it
         (scene.state(a).await, scene.state(p).await),
         (TaskState::Failed, TaskState::Failed)
     );
-    // What runs beside it lands; nothing else begins.
+    // The session beside it lands; no other begins.
     scene.nothing_is_ready().await;
     scene.done(&beside).await;
     scene.done(&scene.claim().await).await;
@@ -67,10 +68,10 @@ async fn what_used_up_its_retries_fails_for_good_and_stops_what_stands_beside_it
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert!(why.is_some(), "screens tell why it failed");
+    assert!(why.is_some(), "screens show why it failed");
     assert_eq!(calls_for_a_person(&world).await, 0);
 
-    // A person who comes later takes it back.
+    // A person may retry it later.
     assert_eq!(scene.steer(a, TaskCommand::Retry).await, CommandOutcome::Done(1));
     scene.run().await;
     scene.holds().await;
@@ -78,7 +79,7 @@ async fn what_used_up_its_retries_fails_for_good_and_stops_what_stands_beside_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn under_continue_all_that_does_not_depend_on_it_goes_on() {
+async fn policy_continue_stops_only_the_dependents_of_a_failure() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, title: C, after: [a]}";
     let scene = Scene::set(&world, graph, &unattended(FailurePolicy::Continue, 0)).await;
@@ -98,7 +99,7 @@ async fn under_continue_all_that_does_not_depend_on_it_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_kills_its_worker_three_times_fails_for_good() {
+async fn a_task_that_kills_three_workers_fails_for_good() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(
         &world,
@@ -109,7 +110,7 @@ async fn what_kills_its_worker_three_times_fails_for_good() {
     let [a] = scene.tasks[..] else { panic!() };
     for _ in 0..3 {
         let of = scene.claim().await;
-        // Its worker is gone, and nothing else was lost with it.
+        // Its worker is gone, and no other session was lost with it.
         sqlx::query("update dispatches set lease_until = '-infinity' where id = $1")
             .bind(of.dispatch.0)
             .execute(&world.db)

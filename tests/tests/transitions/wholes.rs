@@ -1,4 +1,4 @@
-//! A task that was split is worked on by its parts: what people ask of it refers them to those.
+//! A split task is worked on by its children: commands on it name the children to use.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::scene::{Scene, turn};
 
 const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
 
-/// The parts of a task, in the order of their making.
+/// The children of a task, in the order of their creation.
 async fn parts(world: &World, whole: TaskId) -> Vec<TaskId> {
     let ids: Vec<uuid::Uuid> = sqlx::query_scalar("select id from tasks where parent_id = $1 order by id")
         .bind(whole.0)
@@ -25,7 +25,7 @@ async fn parts(world: &World, whole: TaskId) -> Vec<TaskId> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
+async fn commands_on_a_split_task_name_its_children() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
     let [a, b] = scene.tasks[..] else { panic!() };
@@ -67,10 +67,10 @@ async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
     refers(interrupted, "interrupt", &[works]);
     refers(scene.steer(a, TaskCommand::Release).await, "release", &[works]);
     refers(scene.steer(a, TaskCommand::Skip).await, "skip", &ids);
-    let told = control::feedback(&world.db, a, "test", "Mind the gap.")
+    let outcome = control::feedback(&world.db, a, "test", "Mind the gap.")
         .await
         .unwrap();
-    refers(told, "feedback", &ids);
+    refers(outcome, "feedback", &ids);
 
     let waits = async || {
         dependencies::change(&world.db, a, &BTreeSet::from([b]), Change::Add, "test".into())
@@ -79,7 +79,7 @@ async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
             .0
     };
     refers(waits().await, "release", &[works]);
-    // Once that was done, it can wait, and its parts do.
+    // Once its session is released, the parent can wait, and its children wait with it.
     assert_eq!(
         scene.steer(works, TaskCommand::Release).await,
         CommandOutcome::Done(1)

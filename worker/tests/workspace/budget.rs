@@ -1,4 +1,4 @@
-//! What goes when the disk that a worker may use is used up, and what happens when there really is no more.
+//! Removal of caches, mirrors and workspaces under a disk budget, and full disks.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::remote::{Dir, Remote, finish};
 const MIB: u64 = 1 << 20;
 
 fn noise(mib: u64) -> Vec<u8> {
-    // Doesn't compress.
+    // Incompressible bytes.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;
@@ -35,7 +35,7 @@ async fn with_budget(remote: &Remote, mib: u64) -> Workspaces {
 }
 
 #[tokio::test]
-async fn work_that_is_not_pushed_stays_and_what_is_pushed_goes() {
+async fn only_pushed_work_is_removed_under_a_disk_budget() {
     let remote = Remote::new();
     let workspaces = with_budget(&remote, 4).await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -60,7 +60,7 @@ async fn work_that_is_not_pushed_stays_and_what_is_pushed_goes() {
     remote.hook("pre-receive", "exit 0");
     let mut unpushed = workspaces.unpushed().await;
     finish(&unpushed[0]).await;
-    // Pushed, but still in somebody's hands.
+    // The work is pushed, but its workspace is still in use.
     assert!(workspaces.prepare("t-2", &order).await.is_err());
     unpushed.clear();
     workspaces.prepare("t-2", &order).await.unwrap();
@@ -68,7 +68,7 @@ async fn work_that_is_not_pushed_stays_and_what_is_pushed_goes() {
 }
 
 #[tokio::test]
-async fn the_least_recently_used_caches_go_first() {
+async fn the_least_recently_used_caches_are_removed_first() {
     let remote = Remote::new();
     let rule = |name: &str| CacheRule {
         name: name.to_owned(),
@@ -94,8 +94,8 @@ async fn the_least_recently_used_caches_go_first() {
             .flatten()
             .next()
             .unwrap();
-        let kept = fs::read_dir(repository.path().join("base")).unwrap().flatten();
-        let mut names: Vec<_> = kept.map(|entry| entry.path()).collect();
+        let entries = fs::read_dir(repository.path().join("base")).unwrap().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.path()).collect();
         names.sort();
         names
     };
@@ -111,7 +111,7 @@ async fn the_least_recently_used_caches_go_first() {
 }
 
 #[tokio::test]
-async fn a_mirror_that_nobody_uses_goes_and_comes_back() {
+async fn an_unused_mirror_is_removed_and_fetched_again() {
     let remote = Remote::new();
     let unbounded = remote.workspaces().await;
     let workspace = remote.prepare(&unbounded, "t-1").await;
@@ -131,7 +131,7 @@ async fn a_mirror_that_nobody_uses_goes_and_comes_back() {
     lock.set_modified(long_ago).unwrap();
     let bounded = with_budget(&remote, 1).await;
     assert!(bounded.prepare("t-2", &WorkspaceOrder::Scratch).await.is_err());
-    assert!(mirror.exists(), "a workspace borrows from it");
+    assert!(mirror.exists(), "a workspace borrows from the mirror");
     workspace.remove().await.unwrap();
     bounded.prepare("t-2", &WorkspaceOrder::Scratch).await.unwrap();
     assert!(!mirror.exists());
@@ -145,13 +145,13 @@ async fn a_mirror_that_nobody_uses_goes_and_comes_back() {
     );
 }
 
-/// Says in a process that its data folder is on a small disk, and where.
+/// In a process: the path of its data folder, which is on a small disk.
 const SMALL_DISK: &str = "RALPH_TEST_SMALL_DISK";
 
 #[tokio::test]
-async fn a_full_disk_is_said_and_loses_nothing() {
+async fn a_full_disk_is_reported_and_loses_nothing() {
     let Some(dir) = std::env::var_os(SMALL_DISK).map(PathBuf::from) else {
-        return on_a_small_disk("budget::a_full_disk_is_said_and_loses_nothing");
+        return on_a_small_disk("budget::a_full_disk_is_reported_and_loses_nothing");
     };
     let remote = Remote::at(&dir);
     let workspaces = remote.workspaces().await;
@@ -159,19 +159,19 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     fs::write(workspace.path().join("large.bin"), noise(5)).unwrap();
     fs::write(workspace.path().join("small.txt"), "small\n").unwrap();
     let filler = remote.data("data/filler");
-    let fill = |left_bytes: usize| {
+    let fill = |free_bytes: usize| {
         let mut filler = File::create(&filler).unwrap();
         let _ = std::io::copy(&mut std::io::Read::take(std::io::repeat(1), 1 << 30), &mut filler);
         let full = filler.metadata().unwrap().len();
-        filler.set_len(full.saturating_sub(left_bytes as u64)).unwrap();
+        filler.set_len(full.saturating_sub(free_bytes as u64)).unwrap();
     };
-    // Room for the small file, and none for the large one.
+    // There is space for the small file, but not for the large one.
     fill(1 << 20);
     let snapshot = workspace.finish(&CommitMessage::default()).await;
-    let said = snapshot.push_error.unwrap();
+    let error = snapshot.push_error.unwrap();
     assert!(
-        said.contains("no space or quota left") && said.contains("free space"),
-        "{said}"
+        error.contains("no space or quota left") && error.contains("free space"),
+        "{error}"
     );
     assert_eq!(remote.head(&remote.order("t-1", "t-1").attempt_ref), None);
     drop(workspace);
@@ -201,7 +201,7 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     assert!(workspaces.prepare("t-2", &order).await.is_ok());
 }
 
-/// Runs the test again where the data folder is a file system of its own, of 16 MiB.
+/// Runs the test again with its data folder on its own file system of 16 MiB.
 fn on_a_small_disk(test: &str) {
     let remote = Remote::new();
     let data = remote.data("data");

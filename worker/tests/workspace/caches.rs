@@ -1,4 +1,4 @@
-//! Folders that setup fills once for a state of the files that decide on them.
+//! Caches: folders that setup fills once for each state of their key files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use ralph_worker::workspace::{CacheRule, Settings, Workspace, Workspaces};
 
 use crate::remote::{BRANCH, Remote, finish, git, integrate_order};
 
-/// A repository with a lock file, and a cache whose command counts how often it runs.
+/// A repository with a lock file, and a cache whose command counts its runs.
 struct Scene {
     remote: Remote,
     settings: Settings,
@@ -73,7 +73,7 @@ fn installed(workspace: &Workspace) -> String {
 }
 
 #[tokio::test]
-async fn a_cache_is_filled_once_a_lock_file_and_not_once_an_attempt() {
+async fn a_cache_is_filled_once_for_each_lock_file() {
     let scene = Scene::new().await;
     for number in 0..3 {
         let workspace = scene.attempt(&format!("t-{number}")).await;
@@ -88,7 +88,7 @@ async fn a_cache_is_filled_once_a_lock_file_and_not_once_an_attempt() {
         assert_eq!(installed(&workspace), "two\n");
     }
     assert_eq!((scene.count("filled"), scene.count("prepared")), (2, 5));
-    // A gate takes from it too.
+    // A gate uses the cache too.
     let workspace = scene.attempt("t-5").await;
     fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
     let commit = finish(&workspace).await.commit.unwrap();
@@ -103,7 +103,7 @@ async fn a_cache_is_filled_once_a_lock_file_and_not_once_an_attempt() {
 }
 
 #[tokio::test]
-async fn what_an_agent_does_to_its_copy_reaches_nobody() {
+async fn an_agents_changes_to_its_copy_stay_in_its_workspace() {
     let scene = Scene::new().await;
     let first = scene.attempt("t-1").await;
     let second = scene.attempt("t-2").await;
@@ -131,9 +131,9 @@ async fn work_that_has_not_landed_fills_no_cache() {
     }
 }
 
-/// A feature may begin from another one's branch: what agents decided there is for it alone.
+/// A feature may start from another one's branch: agents' key files there apply to that feature alone.
 #[tokio::test]
-async fn a_base_that_agents_wrote_fills_no_cache_of_other_features() {
+async fn a_base_written_by_agents_fills_no_cache_of_other_features() {
     let scene = Scene::new().await;
     let seed = scene.remote.data("seed");
     git(&seed, &["checkout", "-q", "--detach", &scene.remote.base]);
@@ -155,7 +155,7 @@ async fn a_base_that_agents_wrote_fills_no_cache_of_other_features() {
 }
 
 #[tokio::test]
-async fn a_setup_that_fails_keeps_nothing() {
+async fn a_failed_setup_stores_no_cache() {
     let scene = Scene::filled_by("mkdir deps.log && echo half > deps.log/installed && test -e go").await;
     let order = WorkspaceOrder::Git(scene.remote.order("t-1", "t-1"));
     let workspace = scene.prepares("t-1", &order).await;
@@ -169,9 +169,9 @@ async fn a_setup_that_fails_keeps_nothing() {
     assert_eq!(scene.count("filled"), 2);
 }
 
-/// A checkout says where its folders are; what lies elsewhere is neither kept nor written.
+/// A checkout may contain links in the cache's place; folders outside are neither stored nor written.
 #[tokio::test]
-async fn links_in_a_caches_place_lead_nowhere() {
+async fn a_link_in_a_caches_place_is_not_followed() {
     let scene = Scene::filled_by("true").await;
     let secret = scene.remote.data("secret");
     fs::create_dir(&secret).unwrap();
@@ -186,15 +186,15 @@ async fn links_in_a_caches_place_lead_nowhere() {
         &["push", "-q", "origin", &format!("HEAD:refs/heads/{BRANCH}")],
     );
     scene.attempt("t-1").await;
-    let kept = |folder: &str| scene.remote.data("data/caches").join(folder).exists();
-    assert!(!kept("."), "nothing was kept");
+    let is_stored = |folder: &str| scene.remote.data("data/caches").join(folder).exists();
+    assert!(!is_stored("."), "no cache was stored");
     assert_eq!(fs::read_dir(&secret).unwrap().count(), 1);
 }
 
 #[tokio::test]
-async fn sessions_side_by_side_are_told_other_ports_and_temporary_folders() {
+async fn parallel_sessions_get_different_ports_and_temporary_folders() {
     let scene = Scene::filled_by("env > env.log").await;
-    let mut told = Vec::new();
+    let mut given = Vec::new();
     let workspaces = [scene.attempt("t-1").await, scene.attempt("t-2").await];
     for workspace in &workspaces {
         let lines = fs::read_to_string(workspace.path().join("env.log")).unwrap_or_default();
@@ -204,10 +204,10 @@ async fn sessions_side_by_side_are_told_other_ports_and_temporary_folders() {
                 .find_map(|line| line.strip_prefix(name))
                 .map(str::to_owned)
         };
-        told.push((value("RALPH_PORT_BASE="), value("TMPDIR=")));
+        given.push((value("RALPH_PORT_BASE="), value("TMPDIR=")));
         let variables: Vec<_> = workspace.variables().collect();
         assert_eq!(variables[0].0, "RALPH_PORT_BASE");
-        assert_eq!(Some(&variables[0].1), told.last().unwrap().0.as_ref());
+        assert_eq!(Some(&variables[0].1), given.last().unwrap().0.as_ref());
     }
-    assert!(told[0].0 != told[1].0 && told[0].1 != told[1].1, "{told:?}");
+    assert!(given[0].0 != given[1].0 && given[0].1 != given[1].1, "{given:?}");
 }

@@ -1,4 +1,4 @@
-//! Whoever is told to end while a repository is fetched ends at once, git with it, and the next try goes on.
+//! An order to end during a fetch ends the work at once, git included, and the next try succeeds.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,17 +13,17 @@ use tokio::sync::watch;
 use crate::remote::{FEATURE, Remote, integrate_order};
 use crate::user::User;
 
-/// Gives no object out until somebody says so, and holds one pipe as long as it lives.
+/// Sends no object until the file `go` exists, and holds the pipe `alive` open while it runs.
 const HOOK: &str = "#!/bin/sh\n[ -e \"$HOME/go\" ] && exec \"$@\"\nexec 3> \"$HOME/alive\"\necho begun > \"$HOME/begun\"\n\
                     exec sleep 600\n";
 
-/// A user whose fetches from this machine hang.
+/// A user whose fetches on this machine hang.
 struct Held {
     user: User,
 }
 
 impl Held {
-    /// `None` in the process that only runs `test` as a user.
+    /// `None` in the parent process, which only runs `test` again as a user.
     fn up(test: &str) -> Option<Self> {
         let user = User::or_run_as_one(&format!("ended::{test}"))?;
         let hook = user.write("hook", HOOK);
@@ -60,7 +60,7 @@ impl Held {
     }
 }
 
-/// Parts of packs that were never finished, in all mirrors of a data folder.
+/// Number of unfinished packs in all mirrors of a data folder.
 fn halves(data: &std::path::Path) -> usize {
     let mirrors = fs::read_dir(data.join("mirrors")).unwrap().flatten();
     let packs = mirrors.filter_map(|mirror| fs::read_dir(mirror.path().join("objects/pack")).ok());
@@ -69,8 +69,8 @@ fn halves(data: &std::path::Path) -> usize {
 }
 
 #[tokio::test]
-async fn workspace_that_is_given_up_takes_its_fetch_along() {
-    let Some(held) = Held::up("workspace_that_is_given_up_takes_its_fetch_along") else {
+async fn an_abandoned_preparation_kills_its_fetch() {
+    let Some(held) = Held::up("an_abandoned_preparation_kills_its_fetch") else {
         return;
     };
     let remote = Remote::new();
@@ -83,9 +83,9 @@ async fn workspace_that_is_given_up_takes_its_fetch_along() {
         prepared = workspaces.prepare(&dispatch, &order) => panic!("{prepared:?}"),
         () = held.read("begun") => {}
     }
-    // The pipe ends when nothing of it lives.
+    // The pipe ends when no process of the fetch lives.
     over.await.unwrap().unwrap();
-    // As a fetch leaves it that was killed while it wrote.
+    // Leave files as a fetch does that is killed while it writes.
     let mirror = fs::read_dir(remote.data("data/mirrors")).unwrap().flatten();
     let mirror = mirror
         .map(|entry| entry.path())
@@ -100,8 +100,8 @@ async fn workspace_that_is_given_up_takes_its_fetch_along() {
 }
 
 #[tokio::test]
-async fn integration_that_others_decided_is_left_to_others_while_it_is_fetched() {
-    let Some(held) = Held::up("integration_that_others_decided_is_left_to_others_while_it_is_fetched") else {
+async fn a_decided_integration_can_end_while_it_is_fetched() {
+    let Some(held) = Held::up("a_decided_integration_can_end_while_it_is_fetched") else {
         return;
     };
     held.go_on();
@@ -130,14 +130,14 @@ async fn integration_that_others_decided_is_left_to_others_while_it_is_fetched()
     held.hang();
     let other = Workspaces::open(&remote.data("other")).await.unwrap();
     let never = |_: Decided| async { Decision::Push };
-    let told = async {
+    let order_end = async {
         tokio::join!(held.read("alive"), async {
             held.read("begun").await;
             sender.send(Some(EndReason::Drain)).unwrap();
         })
     };
     let git = remote.integration_order("t-1", "i-2");
-    let (ended, _) = tokio::join!(other.integrate("i-2", &git, &resume, never, end), told);
+    let (ended, _) = tokio::join!(other.integrate("i-2", &git, &resume, never, end), order_end);
     let reason = EndReason::Drain;
     assert_eq!(ended.end, IntegrationEnd::Told { reason });
     assert_eq!(remote.head(FEATURE), None);

@@ -1,4 +1,4 @@
-//! Filters that a repository's attributes ask for: what git doesn't know here, or what fails, is never stored as it is.
+//! Filters in a repository's attributes: an unknown or failing filter never stores a file unconverted.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use ralph_worker::workspace::{CommitMessage, FilterRule, Settings, Workspaces};
 use crate::remote::{Remote, finish, git};
 use crate::user::User;
 
-/// With these attributes at its base, and the files besides.
+/// A remote with these attributes and files at its base.
 fn with_attributes(attributes: &str, files: &[(&str, &str)]) -> Remote {
     let remote = Remote::new();
     let seed = remote.data("seed");
@@ -18,10 +18,7 @@ fn with_attributes(attributes: &str, files: &[(&str, &str)]) -> Remote {
         fs::write(seed.join(name), text).unwrap();
     }
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Attributes"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let base = git(&seed, &["rev-parse", "HEAD"]);
-    Remote { base, ..remote }
+    remote.with_base("Attributes")
 }
 
 async fn error_of_checkout(remote: &Remote, workspaces: &Workspaces) -> String {
@@ -30,7 +27,7 @@ async fn error_of_checkout(remote: &Remote, workspaces: &Workspaces) -> String {
         .prepare(&remote.dispatch("t-1"), &order)
         .await
         .unwrap_err();
-    assert!(error.is_elsewhere(), "{error}: another worker may know it");
+    assert!(error.is_elsewhere(), "{error}: another worker may have the filter");
     error.to_string()
 }
 
@@ -44,7 +41,7 @@ async fn with_filter(remote: &Remote, rule: FilterRule) -> Workspaces {
         .unwrap()
 }
 
-/// Turns letters round, as a filter that hides what it stores would.
+/// Rotates letters, like a filter that encrypts.
 fn rot13() -> FilterRule {
     let command = Some("tr a-z n-za-m".to_owned());
     FilterRule {
@@ -56,7 +53,7 @@ fn rot13() -> FilterRule {
 }
 
 #[tokio::test]
-async fn a_checkout_that_needs_an_unknown_filter_fails_and_names_filter_and_path() {
+async fn a_checkout_with_an_unknown_filter_names_filter_and_path() {
     let remote = with_attributes("secret.* filter=crypt\n", &[("secret.key", "grfg\n")]);
     let error = error_of_checkout(&remote, &remote.workspaces().await).await;
     for words in [
@@ -70,8 +67,8 @@ async fn a_checkout_that_needs_an_unknown_filter_fails_and_names_filter_and_path
 }
 
 #[tokio::test]
-async fn a_new_file_for_an_unknown_filter_is_not_stored_as_it_is() {
-    // Nothing in the checkout goes through it yet.
+async fn a_new_file_for_an_unknown_filter_is_not_stored() {
+    // No file in the checkout uses the filter yet.
     let remote = with_attributes("[attr]hidden filter=crypt\nsecret.* hidden\n", &[]);
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -83,7 +80,7 @@ async fn a_new_file_for_an_unknown_filter_is_not_stored_as_it_is() {
         "{error}"
     );
     assert_eq!((snapshot.pushed_ref, snapshot.commit), (None, None));
-    assert!(workspace.path().join("secret.new").exists(), "nothing is lost");
+    assert!(workspace.path().join("secret.new").exists(), "the file is still there");
     assert_eq!(remote.git(&["for-each-ref", "refs/ralph"]), "");
 }
 
@@ -100,7 +97,7 @@ async fn a_filter_of_the_workers_configuration_converts_both_ways() {
 }
 
 #[tokio::test]
-async fn a_filter_that_fails_stores_nothing_though_nobody_said_that_it_is_required() {
+async fn a_failing_filter_stores_nothing_even_if_it_is_not_required() {
     let broken = |clean: &str, smudge: &str| FilterRule {
         clean: Some(clean.to_owned()),
         smudge: Some(smudge.to_owned()),
@@ -122,8 +119,8 @@ async fn a_filter_that_fails_stores_nothing_though_nobody_said_that_it_is_requir
 }
 
 #[tokio::test]
-async fn a_filter_that_the_user_set_up_is_known_and_what_needs_none_goes_on() {
-    let test = "filters::a_filter_that_the_user_set_up_is_known_and_what_needs_none_goes_on";
+async fn a_users_filter_is_used_and_other_user_settings_are_not() {
+    let test = "filters::a_users_filter_is_used_and_other_user_settings_are_not";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
@@ -142,7 +139,7 @@ async fn a_filter_that_the_user_set_up_is_known_and_what_needs_none_goes_on() {
     let workspace = remote.prepare(&workspaces, "t-1").await;
     let write = |name: &str, text: &str| fs::write(workspace.path().join(name), text).unwrap();
     write("a.nb", "axb\n");
-    // What a person ignores everywhere is no rule of the repository's.
+    // A person's global ignore file is no rule of the repository.
     write("kept.mine", "k\n");
     let message = CommitMessage {
         subject: "Größe".to_owned(),
@@ -158,7 +155,7 @@ async fn a_filter_that_the_user_set_up_is_known_and_what_needs_none_goes_on() {
 }
 
 #[tokio::test]
-async fn an_encoding_that_git_can_not_do_is_named() {
+async fn an_encoding_that_git_does_not_know_is_named() {
     let remote = with_attributes("odd.txt working-tree-encoding=NO-SUCH\n", &[]);
     let seed = remote.data("seed");
     let id = {
@@ -174,16 +171,13 @@ async fn an_encoding_that_git_can_not_do_is_named() {
             &format!("100644,{id},odd.txt"),
         ],
     );
-    git(&seed, &["commit", "-q", "-m", "Odd"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let base = git(&seed, &["rev-parse", "HEAD"]);
-    let remote = Remote { base, ..remote };
+    let remote = remote.with_base("Odd");
     let error = error_of_checkout(&remote, &remote.workspaces().await).await;
     assert!(error.contains("odd.txt") && error.contains("NO-SUCH"), "{error}");
 }
 
 #[tokio::test]
-async fn a_filter_that_an_attempt_names_itself_is_refused_and_named() {
+async fn a_filter_that_only_the_attempt_names_is_refused() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -201,10 +195,10 @@ async fn a_filter_that_an_attempt_names_itself_is_refused_and_named() {
         assert!(error.contains(words), "{words}: {error}");
     }
     assert_eq!((snapshot.pushed_ref, snapshot.commit), (None, None));
-    // It is the attempt's: nobody else can push it later, so it is not kept for ever.
+    // The attempt is at fault: no other worker can push it later, so it is not kept for ever.
     assert!(workspace.is_given_up(0) && tree.join("a.x").exists());
 
-    // One that the worker knows converts.
+    // A filter that the worker knows converts.
     let remote = Remote::new();
     let workspaces = with_filter(&remote, rot13()).await;
     let workspace = remote.prepare(&workspaces, "t-2").await;

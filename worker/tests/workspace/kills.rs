@@ -1,8 +1,6 @@
-//! The worker is killed at every named point; a later life loses nothing and lands once.
+//! The worker is killed at every named point; its next process loses nothing and lands once.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 
 use ralph_shared::wire::{Decided, IntegrateOrder, IntegrationEnd};
 use ralph_worker::faults::POINTS;
@@ -11,16 +9,12 @@ use tokio::sync::watch;
 
 use crate::remote::{BRANCH, FEATURE, Remote, git, integrate_order};
 
-/// Where the killed life finds the remote; its presence says that this process is that life.
-const LIFE: &str = "RALPH_TEST_LIFE";
-
-/// Not a test by itself: the life that is killed, run by the test below in a process of its own.
+/// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
-async fn life_that_is_killed() {
-    let Some(dir) = std::env::var_os(LIFE).map(PathBuf::from) else {
+async fn process_that_is_killed() {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
-    let remote = Remote::at(&dir);
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
     git(workspace.path(), &["switch", "-q", "-c", "mine"]);
@@ -30,11 +24,11 @@ async fn life_that_is_killed() {
     );
     git(workspace.path(), &["switch", "-q", BRANCH]);
     fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
-    fs::write(dir.join("worked"), "").unwrap();
+    fs::write(remote.data("worked"), "").unwrap();
     let snapshot = crate::remote::finish(&workspace).await;
     workspace.remove().await.unwrap();
     let decide = |decided: Decided| {
-        fs::write(dir.join("decided"), serde_json::to_vec(&decided).unwrap()).unwrap();
+        fs::write(remote.data("decided"), serde_json::to_vec(&decided).unwrap()).unwrap();
         async { Decision::Push }
     };
     let (_sender, end) = watch::channel(None);
@@ -44,20 +38,10 @@ async fn life_that_is_killed() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_and_a_task_lands_once_whenever_its_worker_is_killed() {
+async fn a_kill_at_any_point_loses_nothing_and_the_task_lands_once() {
     for point in POINTS {
         let remote = Remote::new();
-        let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kills::life_that_is_killed"])
-            .env(LIFE, remote.dir.path())
-            .env("RALPH_FAULT", format!("{point}:kill"))
-            .env("RALPH_FAULT_ONCE", remote.data("killed"))
-            .output()
-            .await
-            .unwrap()
-            .status;
-        assert_eq!(status.signal(), Some(9), "{point}: {status}");
-
+        remote.kill_at("kills::process_that_is_killed", point, &[]).await;
         let workspaces = remote.workspaces().await;
         let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
         let attempt_ref = remote.order("t-1", "t-1").attempt_ref;
@@ -67,7 +51,7 @@ async fn nothing_is_lost_and_a_task_lands_once_whenever_its_worker_is_killed() {
             let elsewhere = remote.head(&format!("{attempt_ref}-strays/branches/mine"));
             assert!(elsewhere.is_some(), "{point}: {rescued:?}");
         } else {
-            workspaces_lost_before_the_agent(&remote, &workspaces).await;
+            attempt_again(&remote, &workspaces).await;
         }
         let commit = remote.head(&attempt_ref).unwrap();
         let resume = fs::read(remote.data("decided"))
@@ -96,8 +80,8 @@ async fn nothing_is_lost_and_a_task_lands_once_whenever_its_worker_is_killed() {
     }
 }
 
-/// The agent never ran: the task is simply done by another dispatch.
-async fn workspaces_lost_before_the_agent(remote: &Remote, workspaces: &Workspaces) {
+/// The agent never ran: another dispatch does the task.
+async fn attempt_again(remote: &Remote, workspaces: &Workspaces) {
     remote.git(&["update-ref", "-d", &remote.order("t-1", "t-1").attempt_ref]);
     remote.attempt(workspaces, "t-1", "new.txt", "new\n").await;
 }

@@ -1,8 +1,7 @@
-//! The worker is killed inside what a checkout is made of: caches, submodules, large files. A later life loses nothing and
-//! finds nothing half made.
+//! The worker is killed while it makes parts of a checkout: caches, submodules, large files. Its next process
+//! loses nothing and finds nothing half made.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
 use ralph_shared::wire::{IntegrationEnd, WorkspaceOrder};
@@ -12,10 +11,7 @@ use ralph_worker::workspace::{CacheRule, CommitMessage, Settings, Workspaces};
 use crate::remote::{FEATURE, Remote, git, integrate_order};
 use crate::remotes::{lfs, submodules};
 
-/// Where the killed life finds the remote; its presence says that this process is that life.
-const LIFE: &str = "RALPH_TEST_LIFE_INSIDE";
-
-/// With a cache of two files, one of them below a folder.
+/// Settings with a cache of two files, one of them in a subfolder.
 fn settings() -> Settings {
     let rule = CacheRule {
         name: "deps".to_owned(),
@@ -37,7 +33,7 @@ async fn open(remote: &Remote) -> Workspaces {
         .unwrap()
 }
 
-/// An attempt with a cache; it changes one file.
+/// Makes an attempt with a cache, which adds one file.
 async fn attempt(remote: &Remote, workspaces: &Workspaces, task: &str) -> Option<String> {
     let order = WorkspaceOrder::Git(remote.order(task, task));
     let workspace = workspaces.prepare(&remote.dispatch(task), &order).await.unwrap();
@@ -53,35 +49,21 @@ async fn attempt(remote: &Remote, workspaces: &Workspaces, task: &str) -> Option
     commit
 }
 
-/// Not a test by itself: the life that is killed, run by the tests below in a process of its own. Its second attempt finds
-/// what the first one kept.
+/// Not a test by itself: the tests below run it in a process, which is killed. Its second attempt finds the
+/// cache of the first.
 #[tokio::test]
-async fn life_that_is_killed() {
-    let Some(dir) = std::env::var_os(LIFE).map(PathBuf::from) else {
+async fn process_that_is_killed() {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
-    let remote = Remote::at(&dir);
     let workspaces = open(&remote).await;
     attempt(&remote, &workspaces, "t-1").await;
     attempt(&remote, &workspaces, "t-2").await;
 }
 
-async fn kill(remote: &Remote, point: &str) {
-    let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kills_inside::life_that_is_killed"])
-        .env(LIFE, remote.dir.path())
-        .env("RALPH_FAULT", format!("{point}:kill"))
-        .env("RALPH_FAULT_ONCE", remote.data("killed"))
-        .output()
-        .await
-        .unwrap()
-        .status;
-    assert_eq!(status.signal(), Some(9), "{point}: {status}");
-}
-
-/// What the killed life's attempts made is at the remote after this, if they made anything; and another attempt works and
-/// lands.
-async fn goes_on(remote: &Remote, point: &str) {
+/// Checks that the remote has the work of the killed process's attempts, if there is any, and that another
+/// attempt lands.
+async fn recovers(remote: &Remote, point: &str) {
     let workspaces = open(remote).await;
     let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
     for (dispatch, snapshot) in &rescued {
@@ -92,7 +74,7 @@ async fn goes_on(remote: &Remote, point: &str) {
         let found = remote.git(&["ls-tree", "--name-only", &attempt_ref, "new.bin"]);
         assert_eq!(found, "new.bin", "{point}: {rescued:?}");
     }
-    // Halves go when nobody has a workspace.
+    // Unfinished caches are removed when no workspace is in use.
     assert!(workspaces.unpushed().await.is_empty(), "{point}");
     assert_eq!(
         dots(&remote.data("data/caches")),
@@ -115,7 +97,7 @@ async fn goes_on(remote: &Remote, point: &str) {
     );
 }
 
-/// Caches that are no whole ones.
+/// Unfinished caches, which have an extension.
 fn dots(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for repository in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -132,20 +114,24 @@ fn dots(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn caches_are_whole_whenever_their_worker_is_killed() {
+async fn caches_are_complete_after_a_kill_at_any_point() {
     for point in CACHE_POINTS {
         let remote = Remote::new();
-        kill(&remote, point).await;
-        goes_on(&remote, point).await;
+        remote
+            .kill_at("kills_inside::process_that_is_killed", point, &[])
+            .await;
+        recovers(&remote, point).await;
     }
 }
 
 #[tokio::test]
-async fn submodules_are_whole_whenever_their_worker_is_killed() {
+async fn submodules_are_complete_after_a_kill_at_any_point() {
     for point in SUBMODULE_POINTS {
         let (remote, lib, deep) = submodules::scene();
-        kill(&remote, point).await;
-        goes_on(&remote, point).await;
+        remote
+            .kill_at("kills_inside::process_that_is_killed", point, &[])
+            .await;
+        recovers(&remote, point).await;
         let workspaces = open(&remote).await;
         let workspace = remote.prepare(&workspaces, "t-4").await;
         let at = |path: &str| git(&workspace.path().join(path), &["rev-parse", "HEAD"]);
@@ -158,15 +144,17 @@ async fn submodules_are_whole_whenever_their_worker_is_killed() {
 }
 
 #[tokio::test]
-async fn large_files_get_to_the_server_whenever_their_worker_is_killed() {
+async fn large_files_reach_the_server_after_a_kill_at_any_point() {
     if lfs::is_missing() {
         return;
     }
     for point in LFS_POINTS {
         let remote = lfs::scene();
-        kill(&remote, point).await;
-        goes_on(&remote, point).await;
-        // Somebody else finds them at the server.
+        remote
+            .kill_at("kills_inside::process_that_is_killed", point, &[])
+            .await;
+        recovers(&remote, point).await;
+        // Another clone gets the files from the server.
         let seed = remote.data("seed");
         for name in [remote.order("t-1", "t-1").attempt_ref, FEATURE.to_owned()] {
             git(&seed, &["fetch", "-q", "origin", &name]);

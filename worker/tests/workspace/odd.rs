@@ -1,5 +1,5 @@
-//! Repositories that are unusual: very many files, very large ones, names and line ends that systems disagree on, a base
-//! that goes away.
+//! Unusual repositories: very many files, very large ones, names and line ends on which systems differ, and a
+//! base that disappears.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use ralph_shared::wire::IntegrationEnd;
 use crate::remote::{BRANCH, FEATURE, Remote, finish, git, integrate_order};
 use crate::user::User;
 
-/// Lets `main` go on with `count` small files in folders of a thousand. The commit.
+/// Adds `count` small files to `main`, in folders of a thousand; returns the commit.
 fn with_many_files(remote: &Remote, count: usize) -> String {
     let mut import = Command::new("git")
         .args(["fast-import", "--quiet", "--force"])
@@ -46,7 +46,7 @@ async fn a_hundred_thousand_files_are_cloned_changed_and_landed() {
     fs::remove_dir_all(workspace.path().join("many/50")).unwrap();
     let snapshot = finish(&workspace).await;
     assert_eq!(snapshot.files_changed_count, 1_001);
-    assert_eq!(snapshot.files_changed.len(), 500, "only some are named");
+    assert_eq!(snapshot.files_changed.len(), 500, "only some files are named");
     workspace.remove().await.unwrap();
     let order = integrate_order("t-1", &snapshot.commit.unwrap());
     let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
@@ -75,7 +75,7 @@ async fn a_huge_file_is_pushed_whole() {
 }
 
 #[tokio::test]
-async fn odd_names_land_as_they_are() {
+async fn unusual_file_names_land_unchanged() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let names: [&[u8]; 5] = [
@@ -92,7 +92,7 @@ async fn odd_names_land_as_they_are() {
     let order = integrate_order("t-1", &finish(&workspace).await.commit.unwrap());
     let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
-    // The next one finds them, changes one and takes one away.
+    // The next attempt finds the files, changes one and deletes one.
     let next = remote.prepare(&workspaces, "t-2").await;
     let at = |name: &[u8]| next.path().join(OsStr::from_bytes(name));
     fs::write(at(b"new\nline"), "y").unwrap();
@@ -109,7 +109,7 @@ async fn odd_names_land_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_only_its_case_is_renamed() {
+async fn a_rename_that_changes_only_the_case_lands() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -130,8 +130,8 @@ async fn a_name_that_changes_only_its_case_is_renamed() {
 }
 
 #[tokio::test]
-async fn rules_for_line_ends_hold_and_nothing_untouched_changes() {
-    let test = "odd::rules_for_line_ends_hold_and_nothing_untouched_changes";
+async fn line_end_rules_apply_and_untouched_files_stay() {
+    let test = "odd::line_end_rules_apply_and_untouched_files_stay";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
@@ -147,7 +147,7 @@ async fn rules_for_line_ends_hold_and_nothing_untouched_changes() {
     fs::write(seed.join("run.bat"), "one\r\n").unwrap();
     fs::write(seed.join("raw.bin"), "a\r\nb\n").unwrap();
     git(&seed, &["add", "-A"]);
-    // Stored against the rules, as by somebody without them.
+    // Stored against the rules, as by a person without them.
     let blob = {
         fs::write(seed.join("stored.bat"), "crlf\r\n").unwrap();
         git(&seed, &["hash-object", "-w", "--no-filters", "stored.bat"])
@@ -161,12 +161,7 @@ async fn rules_for_line_ends_hold_and_nothing_untouched_changes() {
             &format!("100644,{blob},stored.bat"),
         ],
     );
-    git(&seed, &["commit", "-q", "-m", "Mix line ends"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Mix line ends");
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let read = |name: &str| fs::read(workspace.path().join(name)).unwrap();
     assert_eq!(read("run.bat"), b"one\r\n");
@@ -192,7 +187,7 @@ async fn rules_for_line_ends_hold_and_nothing_untouched_changes() {
 }
 
 #[tokio::test]
-async fn a_base_that_is_rewritten_and_gone_does_not_stop_a_running_feature() {
+async fn a_rewritten_base_does_not_stop_a_running_feature() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -200,7 +195,7 @@ async fn a_base_that_is_rewritten_and_gone_does_not_stop_a_running_feature() {
         .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &commit))
         .await;
     let commit = remote.attempt(&workspaces, "t-2", "more.txt", "more\n").await;
-    // The user starts `main` anew and throws the old one away.
+    // The user starts `main` anew and deletes the old history.
     let empty = remote.git(&["hash-object", "-t", "tree", "-w", "/dev/null"]);
     let fresh = git(&remote.path(), &["commit-tree", "-m", "Anew", &empty]);
     remote.git(&["update-ref", "refs/heads/main", &fresh]);

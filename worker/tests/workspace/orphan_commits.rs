@@ -1,4 +1,4 @@
-//! What an agent committed elsewhere than under the files that it left is pushed beside its attempt.
+//! An agent's commits outside of its final tree (orphan commits) are pushed beside its attempt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ fn commit(tree: &Path, file: &str) -> String {
     git(tree, &["rev-parse", "HEAD"])
 }
 
-/// What each stray is called, and the end of the ref that it was pushed to.
+/// Each orphan commit, with the end of the ref to which it was pushed.
 fn pushed(snapshot: &Snapshot, attempt_ref: &str) -> BTreeMap<String, String> {
     let end = |stray: &OrphanRef| {
         let name = stray.pushed_ref.as_ref().unwrap();
@@ -28,7 +28,7 @@ fn pushed(snapshot: &Snapshot, attempt_ref: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn other_branches_detached_commits_and_stashes_are_pushed_beside_the_attempt() {
+async fn branches_detached_commits_and_stashes_are_pushed() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -44,7 +44,7 @@ async fn other_branches_detached_commits_and_stashes_are_pushed_beside_the_attem
         git(tree, &["stash", "-q", "-u"]);
     }
     git(tree, &["gc", "-q"]);
-    // Steps towards what the files hold are no strays, nor is a branch of them or what is there anyway.
+    // Ancestors of the final files are no orphans, nor are branches of them or commits of the base.
     commit(tree, "step.txt");
     git(tree, &["branch", "step"]);
     commit(tree, "last.txt");
@@ -74,10 +74,10 @@ async fn other_branches_detached_commits_and_stashes_are_pushed_beside_the_attem
     );
     remote.git(&["fsck", "--strict"]);
 
-    // Again, as after a report that got lost, it finds all of it there.
+    // A repeated report, as after a lost one, finds all of them pushed.
     assert_eq!(finish(&workspace).await.strays, snapshot.strays);
 
-    // They go with the attempt's ref, and only with that.
+    // They are pruned with the attempt's ref, and only with that.
     remote.attempt(&workspaces, "t-2", "x.txt", "x").await;
     let other = remote.order("t-2", "t-2").attempt_ref;
     let address = remote.path().to_str().unwrap().to_owned();
@@ -90,12 +90,12 @@ async fn other_branches_detached_commits_and_stashes_are_pushed_beside_the_attem
         .prune(&address, &remote.base, std::slice::from_ref(&attempt_ref))
         .await;
     assert_eq!((pruned.gone, pruned.error), (vec![attempt_ref], None));
-    let left = remote.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"]);
-    assert_eq!(left, "");
+    let refs = remote.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"]);
+    assert_eq!(refs, "");
 }
 
 #[tokio::test]
-async fn further_work_trees_inside_the_tree_are_no_part_of_the_attempt() {
+async fn nested_work_trees_are_no_part_of_the_attempt() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let tree = workspace.path();
@@ -111,7 +111,7 @@ async fn further_work_trees_inside_the_tree_are_no_part_of_the_attempt() {
     let two = add("two", &["--detach"]);
     fs::remove_file(two.join("a.txt")).unwrap();
     add("clean", &["-b", "agent-clean"]);
-    // One that leads elsewhere is a repository like any other.
+    // A work tree of another repository is like any nested repository.
     let elsewhere = remote.data("elsewhere");
     git(remote.dir.path(), &["clone", "-q", "repo.git", "elsewhere"]);
     let other = tree.join("other");
@@ -141,13 +141,13 @@ async fn further_work_trees_inside_the_tree_are_no_part_of_the_attempt() {
     );
     remote.git(&["fsck", "--strict"]);
 
-    // Again, it finds all of it.
+    // A second finish finds everything pushed.
     let again = finish(&workspace).await;
     assert_eq!((again.commit, again.strays), (snapshot.commit, snapshot.strays));
 }
 
 #[tokio::test]
-async fn what_an_agent_committed_and_left_for_a_branch_is_pushed() {
+async fn a_commit_that_the_agent_moved_away_from_is_pushed() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let tree = workspace.path();
@@ -162,7 +162,7 @@ async fn what_an_agent_committed_and_left_for_a_branch_is_pushed() {
 }
 
 #[tokio::test]
-async fn nothing_but_object_files_of_the_agents_clone_is_taken_over() {
+async fn only_object_files_of_the_agents_clone_are_copied() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let tree = workspace.path();
@@ -170,7 +170,7 @@ async fn nothing_but_object_files_of_the_agents_clone_is_taken_over() {
     git(tree, &["switch", "-q", "-c", "mine"]);
     let mine = commit(tree, "mine.txt");
     git(tree, &["checkout", "-q", BRANCH]);
-    // A repository that is none of its business, offered as a place of further objects and as a link.
+    // Another repository, which the agent must not read, as an alternate object store and as a link.
     let secret = remote.data("secret");
     git(remote.dir.path(), &["init", "-q", "secret"]);
     let hidden = commit(&secret, "hidden.txt");
@@ -211,7 +211,7 @@ async fn nothing_but_object_files_of_the_agents_clone_is_taken_over() {
 }
 
 #[tokio::test]
-async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
+async fn too_many_or_refused_orphan_commits_do_not_stop_the_attempt() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -222,7 +222,7 @@ async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
             &tree,
             &["commit", "-q", "--allow-empty", "-m", &number.to_string()],
         );
-        // Another tree than the attempt's.
+        // A different tree than the attempt's.
         if number % 50 == 0 {
             commit(&tree, "more.txt");
         }
@@ -245,12 +245,12 @@ async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
     let refused: Vec<_> = snapshot.strays.iter().filter(refused).collect();
     assert_eq!(refused.len(), 10);
     assert!(!refused.iter().any(|stray| stray.waits), "{refused:?}");
-    let left = |stray: &&OrphanRef| !refused.contains(stray) && stray.pushed_ref.is_none();
-    let over: Vec<_> = snapshot.strays.iter().filter(left).collect();
+    let over_limit = |stray: &&OrphanRef| !refused.contains(stray) && stray.pushed_ref.is_none();
+    let over: Vec<_> = snapshot.strays.iter().filter(over_limit).collect();
     assert_eq!(over.len(), 2, "{over:?}");
     assert!(over[0].error.as_ref().unwrap().contains("at most 50"), "{over:?}");
 
-    // Nothing would ever come of keeping it.
+    // Keeping it would not help.
     assert!(snapshot.is_pushed());
     drop(workspace);
     let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
@@ -262,7 +262,7 @@ async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_server_has_no_room_for_waits_with_its_worker() {
+async fn an_orphan_commit_that_the_server_has_no_space_for_waits() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;

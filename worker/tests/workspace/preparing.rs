@@ -1,4 +1,4 @@
-//! Making workspaces: where they start, what they share, what is refused.
+//! Preparation of workspaces: start commits, shared mirrors, and refusals.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -39,7 +39,7 @@ async fn an_agent_finds_a_clean_clone_with_its_branch_and_history() {
 }
 
 #[tokio::test]
-async fn the_next_attempt_starts_from_what_the_last_one_pushed() {
+async fn the_next_attempt_starts_from_the_last_ones_commit() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -58,7 +58,7 @@ async fn the_next_attempt_starts_from_what_the_last_one_pushed() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_was_pruned_is_done_without() {
+async fn a_pruned_attempt_is_replaced_by_the_base() {
     let remote = Remote::new();
     let order = GitOrder {
         start: Some("1".repeat(40)),
@@ -74,7 +74,7 @@ async fn an_attempt_that_was_pruned_is_done_without() {
 }
 
 #[tokio::test]
-async fn many_prepare_at_once_in_one_data_folder() {
+async fn concurrent_preparations_share_one_data_folder() {
     let remote = Remote::new();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..8 {
@@ -98,7 +98,7 @@ async fn many_prepare_at_once_in_one_data_folder() {
 }
 
 #[tokio::test]
-async fn a_broken_mirror_is_made_anew_and_still_lends_what_it_had() {
+async fn a_broken_mirror_is_rebuilt_and_keeps_lent_objects() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let before = remote.prepare(&workspaces, "t-0").await;
@@ -128,7 +128,7 @@ async fn a_broken_mirror_is_made_anew_and_still_lends_what_it_had() {
             fs::write(mirror.join(FEATURE), "nonsense").unwrap();
             fs::write(mirror.join("refs/heads/ralph/demo.lock"), "").unwrap();
         }),
-        // A life that died between two steps of making it anew.
+        // A process died between two steps of the rebuild.
         ("half-replaced", &|| {
             let (new, old) = (mirror.with_extension("new"), mirror.with_extension("broken-9"));
             let copied = Command::new("cp").arg("-R").args([&mirror, &new]).status();
@@ -163,7 +163,7 @@ async fn a_broken_mirror_is_made_anew_and_still_lends_what_it_had() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_said() {
+async fn an_error_names_a_missing_commit_or_repository() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let prepare = async |order: GitOrder| {
@@ -213,11 +213,11 @@ async fn what_is_missing_is_said() {
     assert!(matches!(wrong, WorkspaceError::Order(_)), "{wrong}");
 }
 
-/// A server that gives every request the same answer and hangs up. Its address.
+/// A server that gives every request the same answer and hangs up; returns its address.
 fn server_that_answers(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://me:s3cret@{}/repo.git", listener.local_addr().unwrap());
-    // Ends with the test's process.
+    // The thread ends with the test's process.
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut request = [0; 4096];
@@ -229,7 +229,7 @@ fn server_that_answers(answer: &'static [u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_is_said_with_what_to_do_and_without_the_password() {
+async fn a_servers_refusal_has_advice_and_no_password() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     type Row = (&'static [u8], &'static str, bool);
@@ -272,7 +272,7 @@ async fn a_server_that_refuses_is_said_with_what_to_do_and_without_the_password(
 }
 
 #[tokio::test]
-async fn a_preparation_that_fails_or_is_given_up_leaves_nothing() {
+async fn a_failed_or_abandoned_preparation_leaves_nothing() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let order = WorkspaceOrder::Git(GitOrder {
@@ -284,7 +284,7 @@ async fn a_preparation_that_fails_or_is_given_up_leaves_nothing() {
     let mut given_up = Box::pin(workspaces.prepare("given-up", &order));
     assert!(futures::poll!(&mut given_up).is_pending());
     drop(given_up);
-    // Each lock is free again once its folder is gone.
+    // The folder is removed before its lock is released.
     for dispatch in ["fails", "given-up"] {
         let path = remote.data("data/records").join(dispatch).join("lock");
         let Ok(lock) = fs::File::open(&path) else { continue };
@@ -298,7 +298,7 @@ async fn a_preparation_that_fails_or_is_given_up_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn scratch_is_an_empty_folder() {
+async fn a_scratch_workspace_is_an_empty_folder() {
     let remote = Remote::new();
     let workspace = remote
         .workspaces()

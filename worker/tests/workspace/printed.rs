@@ -1,4 +1,4 @@
-//! What setup and gate print, in what the worker tells of it.
+//! Output of setup and gate in the worker's reports.
 
 use ralph_shared::wire::IntegrationEnd;
 use ralph_worker::session::Redactor;
@@ -6,11 +6,11 @@ use ralph_worker::workspace::{Settings, Workspaces};
 
 use crate::remote::{Remote, finish, integrate_order};
 
-/// Of its output the last 16 KiB are told: the cut is in the middle of the secret.
+/// A report contains the last 16 KiB of the output: the cut is in the middle of the secret.
 const PRINTS: &str = "printf correct-horse-battery; head -c 16377 /dev/zero | tr '\\0' e; exit 3";
 
 #[tokio::test]
-async fn no_half_of_a_secret_stays_at_the_cut() {
+async fn cut_output_contains_no_part_of_a_secret() {
     let remote = Remote::new();
     let settings = Settings {
         redactor: Redactor::new(["correct-horse-battery".to_owned()]),
@@ -23,9 +23,9 @@ async fn no_half_of_a_secret_stays_at_the_cut() {
         setup: vec![PRINTS.to_owned()],
         ..settings
     };
-    let told = workspace.set_up(&failing).await.unwrap_err().to_string();
-    let told = told.split_once("failed:\n").unwrap().1;
-    assert!(told.starts_with("dacted]ee"), "{}", &told[..40]);
+    let error = workspace.set_up(&failing).await.unwrap_err().to_string();
+    let output = error.split_once("failed:\n").unwrap().1;
+    assert!(output.starts_with("dacted]ee"), "{}", &output[..40]);
 
     std::fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
     let commit = finish(&workspace).await.commit.unwrap();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,16 +17,18 @@ use tokio::sync::watch;
 
 pub const BRANCH: &str = "ralph/demo";
 pub const FEATURE: &str = "refs/heads/ralph/demo";
+/// The folder of the remote, in a process that [`Remote::kill_at`] runs.
+const FOLDER: &str = "RALPH_TEST_REMOTE";
 
 /// A bare repository with one commit, and a data folder for a worker.
 pub struct Remote {
     pub dir: Dir,
     pub base: String,
-    /// Where a server offers it; by its path when `None`.
+    /// The address of a server that serves it; `None` means its path.
     pub address: Option<String>,
 }
 
-/// A folder of this process's, or of another one that runs it.
+/// A temporary folder of this process, or a folder of the process that started it.
 pub enum Dir {
     Own(TempDir),
     Others(PathBuf),
@@ -41,7 +44,7 @@ impl Dir {
 }
 
 impl Remote {
-    /// The one that another process made in `dir`.
+    /// The remote that another process made in `dir`.
     pub fn at(dir: &Path) -> Self {
         let base = git(&dir.join("repo.git"), &["rev-parse", "main"]);
         Self {
@@ -51,7 +54,27 @@ impl Remote {
         }
     }
 
-    /// With the files `shared.txt` (ten lines), `a.txt` and `.gitignore` (`*.log`).
+    /// The remote of the process that runs this one with [`Self::kill_at`]; `None` in any other process.
+    pub fn of_killer() -> Option<Self> {
+        std::env::var_os(FOLDER).map(|dir| Self::at(Path::new(&dir)))
+    }
+
+    /// Runs `test` with these variables in its own process, which must kill itself at `point`.
+    pub async fn kill_at(&self, test: &str, point: &str, variables: &[(&str, &str)]) {
+        let output = tokio::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env(FOLDER, self.dir.path())
+            .env("RALPH_FAULT", format!("{point}:kill"))
+            .env("RALPH_FAULT_ONCE", self.data("killed"))
+            .envs(variables.iter().copied())
+            .output()
+            .await
+            .unwrap();
+        let status = output.status;
+        assert_eq!(status.signal(), Some(9), "{test} {point} {variables:?}: {status}");
+    }
+
+    /// A remote with the files `shared.txt` (ten lines), `a.txt` and `.gitignore` (`*.log`).
     pub fn new() -> Self {
         let dir = Dir::Own(tempfile::tempdir().unwrap());
         let remote = Self {
@@ -70,10 +93,16 @@ impl Remote {
         fs::write(seed.join("a.txt"), "a\n").unwrap();
         fs::write(seed.join(".gitignore"), "*.log\n").unwrap();
         git(&seed, &["add", "-A"]);
-        git(&seed, &["commit", "-q", "-m", "Begin"]);
+        remote.with_base("Begin")
+    }
+
+    /// Commits the index of the folder `seed` and pushes it to `main`; the commit becomes the base.
+    pub fn with_base(self, message: &str) -> Self {
+        let seed = self.data("seed");
+        git(&seed, &["commit", "-q", "-m", message]);
         git(&seed, &["push", "-q", "origin", "HEAD:main"]);
         let base = git(&seed, &["rev-parse", "HEAD"]);
-        Self { base, ..remote }
+        Self { base, ..self }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -101,7 +130,7 @@ impl Remote {
         (!found.is_empty()).then_some(found)
     }
 
-    /// Commits a file onto a branch, as somebody else would.
+    /// Commits a file onto a branch, as another person would.
     pub fn commit(&self, branch: &str, from: &str, file: &str, text: &str) -> String {
         let seed = self.dir.path().join("seed");
         git(&seed, &["fetch", "-q", "origin"]);
@@ -122,7 +151,7 @@ impl Remote {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// How often the feature branch has the task's trailer.
+    /// Number of the task's trailers on the feature branch.
     pub fn landings(&self, task: &str) -> usize {
         let format = format!("--format=%(trailers:key={TASK_TRAILER},valueonly)");
         let found = self.git(&["log", &format, FEATURE]);
@@ -140,7 +169,7 @@ impl Remote {
             },
             feature_branch: BRANCH.to_owned(),
             base: self.base.clone(),
-            // Whatever is there, the coordinator knows of it.
+            // The coordinator knows the branch's head, whatever it is.
             landed: self.head(FEATURE).map(landed),
             start: None,
             start_ref: None,
@@ -154,7 +183,7 @@ impl Remote {
         }
     }
 
-    /// A workspace for a task, whose dispatch has the task's name.
+    /// A workspace for a task; the dispatch has the task's name.
     pub async fn prepare(&self, workspaces: &Workspaces, task: &str) -> Workspace {
         workspaces
             .prepare(&self.dispatch(task), &WorkspaceOrder::Git(self.order(task, task)))
@@ -162,7 +191,7 @@ impl Remote {
             .unwrap()
     }
 
-    /// A task's work: one file, pushed. The commit.
+    /// Makes an attempt at a task: one file, pushed. Returns the commit.
     pub async fn attempt(&self, workspaces: &Workspaces, task: &str, file: &str, text: &str) -> String {
         let workspace = self.prepare(workspaces, task).await;
         fs::write(workspace.path().join(file), text).unwrap();
@@ -171,7 +200,7 @@ impl Remote {
         snapshot.commit.unwrap()
     }
 
-    /// Integrates the attempt of a task; `dispatch` is a fresh one.
+    /// Integrates the attempt of a task under a new dispatch.
     pub async fn integrate(
         &self,
         workspaces: &Workspaces,
@@ -183,7 +212,7 @@ impl Remote {
         self.integrate_as(workspaces, dispatch, &git, order).await
     }
 
-    /// Integrates as these orders say.
+    /// Integrates with these orders.
     pub async fn integrate_as(
         &self,
         workspaces: &Workspaces,
@@ -198,7 +227,7 @@ impl Remote {
         report.end
     }
 
-    /// Tries the gate on an attempt ahead of its turn.
+    /// Runs the gate on an attempt ahead of its turn.
     pub async fn check_ahead(
         &self,
         workspaces: &Workspaces,
@@ -213,13 +242,14 @@ impl Remote {
         workspaces.integrate(&dispatch, &git, order, decide, end).await
     }
 
-    /// A dispatch that is no other test's. Whoever runs commands ends all that carries its dispatch's mark, on the whole machine.
+    /// A dispatch's id, unique to this test: running commands ends every process on the machine with the
+    /// dispatch's mark.
     pub fn dispatch(&self, name: &str) -> String {
         let dir = self.dir.path().file_name().unwrap().to_str().unwrap();
         format!("{name}-{}", dir.trim_start_matches('.'))
     }
 
-    /// As the coordinator orders the integration of a task's attempt.
+    /// The coordinator's order to integrate a task's attempt.
     pub fn integration_order(&self, task: &str, dispatch: &str) -> GitOrder {
         GitOrder {
             start_ref: Some(self.order(task, task).attempt_ref),
@@ -228,7 +258,7 @@ impl Remote {
     }
 }
 
-/// What landed last, of some task.
+/// The last landed commit, of some task.
 pub fn landed(commit: String) -> Box<Landed> {
     let task = TaskId(uuid::Uuid::nil());
     Box::new(Landed { commit, task })
@@ -265,7 +295,7 @@ pub async fn finish(workspace: &Workspace) -> Snapshot {
     snapshot
 }
 
-/// Runs git as some user would, and gives its output.
+/// Runs git as some user would; returns its output.
 pub fn git(dir: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(arguments)

@@ -1,4 +1,4 @@
-//! What a session's start holds is read from git, files by all the names that they had.
+//! Repository scans at a session's start, with files under all of their earlier names.
 
 use std::fs;
 
@@ -7,16 +7,14 @@ use ralph_shared::wire::{KnowledgeFolder, NEVER_SCANNED, Rename, RepoScanOrder};
 use crate::remote::{FEATURE, Remote, git};
 
 #[tokio::test]
-async fn a_file_is_followed_that_was_renamed_and_changed_until_nothing_of_it_is_left() {
-    let mut remote = Remote::new();
+async fn a_file_is_followed_through_renames_and_complete_changes() {
+    let remote = Remote::new();
     let seed = remote.dir.path().join("seed");
     let mut lines: Vec<String> = (0..20).map(|n| format!("line {n} of the first text")).collect();
     fs::write(seed.join("first.rs"), lines.join("\n")).unwrap();
     fs::write(seed.join("gone.rs"), "gone\n").unwrap();
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Begin"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    remote.base = git(&seed, &["rev-parse", "HEAD"]);
+    let remote = remote.with_base("Begin");
     for (step, (from, to)) in [
         ("first.rs", "second.rs"),
         ("second.rs", "third.rs"),
@@ -38,7 +36,7 @@ async fn a_file_is_followed_that_was_renamed_and_changed_until_nothing_of_it_is_
     git(&seed, &["add", "-A"]);
     git(&seed, &["commit", "-q", "-m", "One goes, one comes"]);
     git(&seed, &["push", "-q", "origin", &format!("HEAD:{FEATURE}")]);
-    // Seen from both ends it is another file.
+    // Compared by the two ends alone, it is a different file.
     let ends = git(&seed, &["diff", "--name-status", "-M", &remote.base, "HEAD"]);
     assert!(!ends.contains('R'), "{ends}");
 
@@ -59,7 +57,7 @@ async fn a_file_is_followed_that_was_renamed_and_changed_until_nothing_of_it_is_
 }
 
 #[tokio::test]
-async fn what_another_branch_has_was_not_deleted() {
+async fn a_file_of_another_branch_does_not_count_as_deleted() {
     let remote = Remote::new();
     let base = remote.base.clone();
     let seed = remote.dir.path().join("seed");
@@ -92,9 +90,9 @@ async fn what_another_branch_has_was_not_deleted() {
     assert_eq!(
         survey.knowledge,
         Some(KnowledgeFolder::default()),
-        "that there is none is told whoever never looked"
+        "a missing folder is reported to a feature that was never scanned"
     );
-    // A commit that isn't here tells nothing.
+    // A missing commit gives no renames.
     let survey = workspace
         .scan_repository(&since(&"7".repeat(40)))
         .await
@@ -104,7 +102,7 @@ async fn what_another_branch_has_was_not_deleted() {
 }
 
 #[tokio::test]
-async fn it_is_told_which_knowledge_the_base_has_too() {
+async fn knowledge_files_that_the_base_has_too_are_marked() {
     let mut remote = Remote::new();
     let seed = remote.dir.path().join("seed");
     fs::create_dir_all(seed.join(".ralph/knowledge")).unwrap();
@@ -128,12 +126,12 @@ async fn it_is_told_which_knowledge_the_base_has_too() {
         .unwrap()
         .unwrap();
     let files = survey.knowledge.unwrap().files;
-    let told: Vec<(&str, bool)> = files
+    let found: Vec<(&str, bool)> = files
         .iter()
         .map(|file| (file.name.as_str(), file.at_base))
         .collect();
     assert_eq!(
-        told,
+        found,
         [("changed.md", false), ("kept.md", true), ("new.md", false)]
     );
 }

@@ -1,4 +1,4 @@
-//! A branch and one below its name are never at a remote at once; one after the other they may be.
+//! A branch and one below its name can't exist at a remote together, but one after the other.
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 use ralph_worker::workspace::Workspaces;
@@ -8,7 +8,7 @@ use crate::remote::{Remote, landed};
 const UPPER: &str = "refs/heads/release";
 const BELOW: &str = "refs/heads/release/2.0";
 
-/// Where a session begins whose feature is on this branch.
+/// The start commit of a session whose feature is on this branch.
 async fn start(remote: &Remote, workspaces: &Workspaces, name: &str, dispatch: &str) -> String {
     let order = GitOrder {
         feature_branch: name.trim_start_matches("refs/heads/").to_owned(),
@@ -23,7 +23,7 @@ async fn start(remote: &Remote, workspaces: &Workspaces, name: &str, dispatch: &
 }
 
 #[tokio::test]
-async fn a_branch_that_is_gone_leaves_room_for_those_below_its_name() {
+async fn a_deleted_branch_does_not_block_branches_below_its_name() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let later = remote.commit("side", &remote.base, "b.txt", "b\n");
@@ -37,7 +37,7 @@ async fn a_branch_that_is_gone_leaves_room_for_those_below_its_name() {
     let third = start(&remote, &workspaces, "refs/heads/release/3.0", "three").await;
     assert_eq!(third, later);
 
-    // And the other way round, with two in the way.
+    // The other way round, with two branches in the way.
     remote.git(&["update-ref", "-d", BELOW]);
     remote.git(&["update-ref", "-d", "refs/heads/release/3.0"]);
     remote.git(&["update-ref", UPPER, &later]);
@@ -45,7 +45,7 @@ async fn a_branch_that_is_gone_leaves_room_for_those_below_its_name() {
 }
 
 #[tokio::test]
-async fn a_branch_that_is_gone_is_in_nobodys_way_when_all_are_fetched() {
+async fn a_deleted_branch_does_not_block_a_fetch_of_all_branches() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let later = remote.commit("side", &remote.base, "b.txt", "b\n");
@@ -54,7 +54,7 @@ async fn a_branch_that_is_gone_is_in_nobodys_way_when_all_are_fetched() {
 
     remote.git(&["update-ref", "-d", UPPER]);
     remote.git(&["update-ref", BELOW, &later]);
-    // A commit that the remote doesn't have is looked for below all branches.
+    // All branches are fetched to find a commit that the remote doesn't have.
     let order = GitOrder {
         start: Some("1".repeat(40)),
         start_ref: Some("refs/ralph/attempts/demo/gone".to_owned()),

@@ -1,4 +1,4 @@
-//! Sessions without a repository, whose files no branch holds.
+//! Sessions without a repository, whose files are on no branch.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use ralph_shared::wire::WorkspaceOrder;
 use ralph_worker::workspace::{CommitMessage, Workspaces};
 
 #[tokio::test]
-async fn files_of_a_session_that_died_with_its_worker_are_kept_by_the_next_life() {
+async fn files_of_a_session_that_died_with_its_worker_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let workspaces = Workspaces::open(&data).await.unwrap();
@@ -16,7 +16,7 @@ async fn files_of_a_session_that_died_with_its_worker_are_kept_by_the_next_life(
     fs::write(workspace.path().join("half.txt"), "half\n").unwrap();
     let judged = workspaces.prepare_throw_away("t-2", &order).await.unwrap();
     fs::write(judged.path().join("notes.txt"), "notes\n").unwrap();
-    assert!(workspaces.unpushed().await.is_empty(), "they are still held");
+    assert!(workspaces.unpushed().await.is_empty(), "the workspaces are still in use");
     drop((workspace, judged));
 
     let next = Workspaces::open(&data).await.unwrap();
@@ -24,9 +24,9 @@ async fn files_of_a_session_that_died_with_its_worker_are_kept_by_the_next_life(
     assert_eq!(found.len(), 1, "{found:?}");
     let workspace = found.remove(0);
     assert_eq!(workspace.dispatch(), "t-1");
-    let left = workspace.finish(&CommitMessage::default()).await.left.unwrap();
-    assert_eq!(left.files, 1);
-    let path = PathBuf::from(left.path.unwrap());
+    let leftover = workspace.finish(&CommitMessage::default()).await.left.unwrap();
+    assert_eq!(leftover.files, 1);
+    let path = PathBuf::from(leftover.path.unwrap());
     workspace.remove().await.unwrap();
     assert_eq!(fs::read_to_string(path.join("half.txt")).unwrap(), "half\n");
     assert!(next.unpushed().await.is_empty());

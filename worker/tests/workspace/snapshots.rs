@@ -1,4 +1,4 @@
-//! Whatever an agent leaves on disk is committed and pushed.
+//! All files that an agent leaves are committed and pushed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,8 @@ use ralph_worker::workspace::{CommitMessage, Settings, Workspaces};
 use crate::remote::{Remote, finish, git};
 use crate::user::User;
 
-/// Lets `mess` work in a fresh clone beside `work.txt`, and looks at what was pushed. The files, with a space between.
+/// Runs `mess` in a new workspace beside `work.txt`, and checks the pushed commit. Returns its files,
+/// separated by spaces.
 async fn pushed_after(mess: impl Fn(&Path)) -> String {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
@@ -78,7 +79,7 @@ async fn without_changes_the_attempt_ref_is_the_start() {
 }
 
 #[tokio::test]
-async fn finishing_again_pushes_the_same_commit_and_never_another() {
+async fn a_second_finish_pushes_the_same_commit_and_never_another() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     fs::write(workspace.path().join("a.txt"), "1\n").unwrap();
@@ -150,7 +151,7 @@ async fn the_agents_git_directory_does_not_matter() {
 
 /// `*.log` is ignored.
 #[tokio::test]
-async fn ignored_files_are_kept_that_an_agent_committed_on_purpose() {
+async fn ignored_files_that_an_agent_committed_are_kept() {
     let files = pushed_after(|tree| {
         fs::create_dir(tree.join("dist")).unwrap();
         for name in ["dist/meant *.log", "dist/left.log", "gone.log", "staged.log"] {
@@ -169,7 +170,7 @@ async fn ignored_files_are_kept_that_an_agent_committed_on_purpose() {
 }
 
 #[tokio::test]
-async fn files_that_a_sparse_checkout_took_off_the_disk_are_not_deleted() {
+async fn files_hidden_by_a_sparse_checkout_are_not_deleted() {
     let remote = Remote::new();
     let seed = remote.data("seed");
     for name in ["in/a", "out/b", "out/deep/c", "out/gone", "changed/d"] {
@@ -177,14 +178,9 @@ async fn files_that_a_sparse_checkout_took_off_the_disk_are_not_deleted() {
         fs::write(seed.join(name), name).unwrap();
     }
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Many folders"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Many folders");
     let workspaces = remote.workspaces().await;
-    // With the latter the agent's commit alone says that a file of a folder is gone.
+    // With a sparse index, only the agent's commit shows that a file of a folder is deleted.
     let whole = &["changed", "changed/d", "in/a", "in/new", "out/gone"][..];
     for (task, more, expected) in [
         ("t-1", "--no-sparse-index", whole),
@@ -205,7 +201,7 @@ async fn files_that_a_sparse_checkout_took_off_the_disk_are_not_deleted() {
 }
 
 #[tokio::test]
-async fn index_of_an_agents_that_can_not_be_read_changes_nothing() {
+async fn an_unreadable_index_of_the_agent_changes_nothing() {
     let messes: &[fn(&Path)] = &[
         |tree| fs::write(tree.join(".git/index"), "DIRC nonsense").unwrap(),
         |tree| {
@@ -286,7 +282,7 @@ async fn nested_repositories_lose_no_files() {
 }
 
 #[tokio::test]
-async fn attributes_that_git_cannot_apply_lose_no_files() {
+async fn inapplicable_attributes_lose_no_files() {
     let files = pushed_after(|tree| {
         fs::write(
             tree.join(".gitattributes"),
@@ -302,7 +298,7 @@ async fn attributes_that_git_cannot_apply_lose_no_files() {
 }
 
 #[tokio::test]
-async fn what_a_killed_git_began_to_write_takes_no_room() {
+async fn unfinished_objects_of_a_killed_git_are_removed() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let objects = worker_git(&remote, "t-1").join("objects");
@@ -317,10 +313,10 @@ async fn what_a_killed_git_began_to_write_takes_no_room() {
     }
 }
 
-/// The filters do what git does when it is killed, or out of space, while it writes.
+/// The filters behave like a git that is killed, or out of space, while it writes.
 #[tokio::test]
-async fn work_that_can_not_be_stored_leaves_nothing_half_written_and_is_tried_once() {
-    let test = "snapshots::work_that_can_not_be_stored_leaves_nothing_half_written_and_is_tried_once";
+async fn work_that_cannot_be_stored_leaves_no_halves_and_is_tried_once() {
+    let test = "snapshots::work_that_cannot_be_stored_leaves_no_halves_and_is_tried_once";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
@@ -345,14 +341,14 @@ async fn work_that_can_not_be_stored_leaves_nothing_half_written_and_is_tried_on
     let workspaces = Workspaces::open_with(&remote.data("data"), settings)
         .await
         .unwrap();
-    for (filter, said) in [("slow", "it took too long"), ("full", "no space")] {
+    for (filter, words) in [("slow", "it took too long"), ("full", "no space")] {
         let workspace = remote.prepare(&workspaces, filter).await;
         let attributes = format!("a.txt filter={filter}\n");
         fs::write(workspace.path().join(".gitattributes"), attributes).unwrap();
         fs::write(workspace.path().join("a.txt"), "work\n").unwrap();
         let error = workspace.finish(&CommitMessage::default()).await.push_error;
         assert!(
-            error.as_ref().is_some_and(|error| error.contains(said)),
+            error.as_ref().is_some_and(|error| error.contains(words)),
             "{filter}: {error:?}"
         );
         let called = fs::read_to_string(&calls).unwrap();
@@ -373,9 +369,9 @@ fn worker_git(remote: &Remote, dispatch: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn what_an_agent_locked_is_kept_and_removed() {
-    // A user may do less than root: nobody's files are read past their modes.
-    as_a_user_may();
+async fn files_with_restrictive_modes_are_stored_and_removed() {
+    // Drop root's right to read files against their modes.
+    drop_root_rights();
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let tree = workspace.path().to_owned();
@@ -396,8 +392,8 @@ async fn what_an_agent_locked_is_kept_and_removed() {
     assert!(!tree.exists() && !home.exists());
 }
 
-/// Takes from this thread, and from what it starts, what lets root read everything.
-fn as_a_user_may() {
+/// Drops the capabilities that let root read everything, for this thread and its children.
+fn drop_root_rights() {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
     let override_modes = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER;
     let held = capabilities(None).unwrap();
@@ -411,7 +407,7 @@ fn as_a_user_may() {
 }
 
 #[tokio::test]
-async fn strange_names_and_files_are_kept() {
+async fn unusual_names_and_file_types_are_stored() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let names: [&[u8]; 5] = [
@@ -438,7 +434,7 @@ async fn strange_names_and_files_are_kept() {
 }
 
 #[tokio::test]
-async fn pipes_that_git_would_read_hold_nothing_up() {
+async fn pipes_in_place_of_git_files_do_not_block() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let below = workspace.path().join("below");
@@ -472,7 +468,7 @@ async fn a_refused_push_keeps_the_work_for_later() {
         error.contains("declined") && error.contains("not today") && error.contains("to do: "),
         "{error}"
     );
-    assert!(workspaces.unpushed().await.is_empty(), "it is still held");
+    assert!(workspaces.unpushed().await.is_empty(), "the workspace is still in use");
     drop(workspace);
     remote.hook("pre-receive", "exit 0");
     let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
@@ -486,7 +482,7 @@ async fn a_refused_push_keeps_the_work_for_later() {
 }
 
 #[tokio::test]
-async fn a_push_that_hangs_keeps_what_is_known_and_the_work_for_later() {
+async fn a_hanging_push_keeps_the_snapshot_and_the_work_for_later() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -518,7 +514,7 @@ async fn a_push_that_hangs_keeps_what_is_known_and_the_work_for_later() {
 }
 
 #[tokio::test]
-async fn a_thrown_away_workspace_pushes_nothing_and_tells_what_changed() {
+async fn a_throw_away_workspace_pushes_nothing_and_reports_changes() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
@@ -538,7 +534,7 @@ async fn a_thrown_away_workspace_pushes_nothing_and_tells_what_changed() {
 }
 
 #[tokio::test]
-async fn a_submodule_stays_one_whatever_became_of_its_git_directory() {
+async fn a_submodule_stays_one_whatever_happens_to_its_git_directory() {
     let remote = Remote::new();
     let seed = remote.dir.path().join("seed");
     let commit = git(&seed, &["rev-parse", "HEAD"]);
@@ -551,12 +547,7 @@ async fn a_submodule_stays_one_whatever_became_of_its_git_directory() {
             &format!("160000,{commit},sub"),
         ],
     );
-    git(&seed, &["commit", "-q", "-m", "Add a submodule"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Add a submodule");
     let workspaces = remote.workspaces().await;
     let wreck: [&dyn Fn(&Path); 3] = [
         &|_| {},
@@ -575,7 +566,7 @@ async fn a_submodule_stays_one_whatever_became_of_its_git_directory() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_not_understood_is_left_alone() {
+async fn a_record_of_a_later_release_is_left_alone() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;

@@ -1,4 +1,4 @@
-//! What nobody used for a month goes, and nothing that anybody needs.
+//! Caches and refs that were unused for a month are removed, and nothing else is.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::remote::{Remote, finish, git};
 
 const OLD: &str = "refs/ralph/attempts/demo/t-0/1-old";
 
-/// A cache that was used so many days ago.
+/// A cache that was last used this many days ago.
 fn cache(remote: &Remote, name: &str, days: u64) -> PathBuf {
     let cache = remote.data("data/caches/repository/base").join(name);
     fs::create_dir_all(&cache).unwrap();
@@ -22,7 +22,7 @@ fn cache(remote: &Remote, name: &str, days: u64) -> PathBuf {
 }
 
 #[tokio::test]
-async fn caches_that_nobody_used_for_a_month_go_without_a_budget() {
+async fn caches_unused_for_a_month_are_removed_without_a_budget() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let (fresh, old) = (cache(&remote, "deps-1", 29), cache(&remote, "deps-2", 31));
@@ -32,7 +32,7 @@ async fn caches_that_nobody_used_for_a_month_go_without_a_budget() {
     assert_eq!(workspaces.forget_unused().await, Forgotten::default());
 }
 
-/// An attempt of long ago, which somebody goes on with.
+/// An attempt of long ago, which another one continues.
 fn old_attempt(remote: &Remote) -> String {
     let tree = remote.git(&["rev-parse", &format!("{}^{{tree}}", remote.base)]);
     let who = "T <t@t> 1000000000 +0000";
@@ -65,7 +65,7 @@ fn refs(mirror: &Path) -> String {
 }
 
 #[tokio::test]
-async fn refs_of_old_attempts_go_from_a_mirror_once_nobody_starts_there() {
+async fn refs_of_old_attempts_leave_a_mirror_once_unused() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let old = old_attempt(&remote);
@@ -82,7 +82,7 @@ async fn refs_of_old_attempts_go_from_a_mirror_once_nobody_starts_there() {
     assert_eq!(
         workspaces.forget_unused().await,
         Forgotten::default(),
-        "somebody starts there"
+        "a workspace starts from the ref"
     );
     assert_eq!(refs(&mirror), both);
 
@@ -91,7 +91,7 @@ async fn refs_of_old_attempts_go_from_a_mirror_once_nobody_starts_there() {
     let expected = Forgotten { caches: 0, refs: 1 };
     assert_eq!(workspaces.forget_unused().await, expected);
     assert_eq!(refs(&mirror), young);
-    // It is still lent, and can be had again.
+    // The objects are still lent, and the ref can be fetched again.
     git(&mirror, &["cat-file", "-e", &old]);
     let again = from(&remote, &workspaces, OLD, "d-3").await;
     assert_eq!(again.start(), Some(old.as_str()));

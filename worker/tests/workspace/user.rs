@@ -1,25 +1,25 @@
-//! A test as some user of this machine: in a process of its own, whose home the test fills.
+//! Runs a test as some user of this machine: in its own process, whose home the test fills.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Says in a process that it is the user, and where the home is.
+/// In that process: the path of the home.
 const HOME: &str = "RALPH_TEST_HOME";
 
-/// The home of the user that this process runs as.
+/// The user as which this process runs.
 pub struct User {
     home: PathBuf,
 }
 
 impl User {
-    /// Runs `test` (its whole name) again as a user with an empty home, and fails as it does: `None`. In that run: the
-    /// user.
+    /// Runs `test` (its full name) again as a user with an empty home, fails if that fails, and returns
+    /// `None`. In that run, returns the user.
     pub fn or_run_as_one(test: &str) -> Option<Self> {
         Self::or_run_with(test, &[])
     }
 
-    /// The same, with variables that name files in that home.
+    /// Like [`Self::or_run_as_one`], with variables that name files in that home.
     pub fn or_run_with(test: &str, files: &[(&str, &str)]) -> Option<Self> {
         if let Some(home) = std::env::var_os(HOME).map(PathBuf::from) {
             return Some(Self { home });
@@ -43,8 +43,8 @@ impl User {
             )
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "as a user of its own: {said}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "as its own user: {errors}");
         let ran = String::from_utf8_lossy(&output.stdout);
         assert!(ran.contains("1 passed"), "`{test}` is no test: {ran}");
         None
@@ -54,7 +54,6 @@ impl User {
         &self.home
     }
 
-    /// Writes a file into the home.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.home.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Build output of what landed, in later checkouts.
+//! Build output of landed work, reused in later checkouts.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use tokio::sync::watch;
 
 use crate::remote::{Remote, finish, integrate_order};
 
-/// A repository with a gate that builds as `make` does: only where the source is newer than the output. It counts builds.
+/// A repository with a gate that builds as `make` does, only if the source is newer than the output, and
+/// counts its builds.
 struct Scene {
     remote: Remote,
     settings: Settings,
@@ -56,7 +57,7 @@ impl Scene {
         fs::read_to_string(path).unwrap_or_default().lines().count()
     }
 
-    /// Tries the gate on the base, as the coordinator orders once.
+    /// Runs the gate on the base, as the coordinator orders once.
     async fn check_base(&self, dispatch: &str) {
         let order = GitOperationOrder {
             operation: GitOperation::Check {
@@ -88,7 +89,7 @@ impl Scene {
         workspace
     }
 
-    /// A task writes a file, and its work is integrated with this answer.
+    /// Completes a task that writes a file, and integrates its work with this decision.
     async fn lands(&self, task: &str, file: &str, text: &str, decision: Decision) -> IntegrationEnd {
         let commit = self.remote.attempt(&self.workspaces, task, file, text).await;
         let mut order = integrate_order(task, &commit);
@@ -127,12 +128,12 @@ async fn sessions_and_gates_build_only_what_changed_since_the_last_landing() {
     assert_eq!(scene.builds(), 2);
     let session = scene.session("t-4").await;
     assert_eq!(built(&session).as_deref(), Some("two\n"));
-    // It is no part of the session's work.
+    // The output is no part of the session's work.
     assert_eq!(finish(&session).await.files_changed, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn output_of_work_that_did_not_land_and_of_sessions_reaches_nobody() {
+async fn output_of_sessions_and_refused_work_is_not_shared() {
     let scene = Scene::new().await;
     scene.check_base("c-1").await;
     let refused = Decision::Refused {
@@ -149,7 +150,7 @@ async fn output_of_work_that_did_not_land_and_of_sessions_reaches_nobody() {
 }
 
 #[tokio::test]
-async fn folders_that_are_too_large_or_no_longer_ignored_stay_behind() {
+async fn folders_too_large_or_no_longer_ignored_are_not_reused() {
     let scene = Scene::with(WarmRule {
         most_bytes: 1,
         ..WarmRule::default()
@@ -162,16 +163,16 @@ async fn folders_that_are_too_large_or_no_longer_ignored_stay_behind() {
     scene.check_base("c-1").await;
     let ended = scene.lands("t-1", ".gitignore", "else\n", Decision::Push).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
-    assert_eq!(built(&scene.session("t-2").await), None, "it would land");
+    assert_eq!(built(&scene.session("t-2").await), None, "the output would land");
 }
 
 #[tokio::test]
-async fn a_checkout_that_is_to_be_cold_starts_without_what_is_kept() {
+async fn a_cold_checkout_starts_without_build_output() {
     let scene = Scene::new().await;
     assert_eq!(scene.workspaces.warm_bytes(), 0);
     scene.check_base("c-1").await;
-    let kept = scene.workspaces.warm_bytes();
-    assert!(kept > 0);
+    let bytes = scene.workspaces.warm_bytes();
+    assert!(bytes > 0);
     let order = GitOrder {
         cold: true,
         ..scene.remote.order("t-1", "t-1")
@@ -180,12 +181,12 @@ async fn a_checkout_that_is_to_be_cold_starts_without_what_is_kept() {
     let workspace = scene.workspaces.prepare("t-1", &order).await.unwrap();
     workspace.set_up(&scene.settings).await.unwrap();
     assert_eq!(built(&workspace), None);
-    assert_eq!(scene.workspaces.warm_bytes(), kept, "it is there for others");
+    assert_eq!(scene.workspaces.warm_bytes(), bytes, "the output is there for others");
     assert_eq!(built(&scene.session("t-2").await).as_deref(), Some("one\n"));
 }
 
 #[tokio::test]
-async fn nothing_is_kept_where_nobody_wants_it() {
+async fn without_configured_folders_no_output_is_stored() {
     let scene = Scene::with(WarmRule {
         folders: Vec::new(),
         ..WarmRule::default()
@@ -196,7 +197,7 @@ async fn nothing_is_kept_where_nobody_wants_it() {
     assert_eq!((scene.builds(), built(&scene.session("t-1").await)), (2, None));
 }
 
-/// Cargo rebuilds a dependency when the path of its source changes, and rustc a crate when it runs in another folder.
+/// Cargo rebuilds a dependency if the path of its source changes, and rustc a crate if its folder changes.
 #[tokio::test]
 async fn a_gate_runs_by_the_same_paths_in_each_checkout() {
     let mut tried = 0;
@@ -204,7 +205,7 @@ async fn a_gate_runs_by_the_same_paths_in_each_checkout() {
         let mut scene = Scene::new().await;
         let settings = &mut scene.settings;
         settings.sandbox.mode = mode;
-        // A folder of the machine that is listed hides nothing of the session's own.
+        // A folder of the machine in the configured list hides no file of the session.
         settings.sandbox.read.push("/run".into());
         if shared_path(&settings.sandbox, Path::new("/w"), Path::new("/w/tree")).is_none() {
             continue;
@@ -225,5 +226,5 @@ async fn a_gate_runs_by_the_same_paths_in_each_checkout() {
         let line = "/.ralph-session/tree /.ralph-session/tree /.ralph-session/home /.ralph-session/tmp /.ralph-session/home/.cargo\n";
         assert_eq!(fs::read_to_string(seen).unwrap(), line.repeat(2), "{mode:?}");
     }
-    eprintln!("{tried} sandboxes have a root of their own here");
+    eprintln!("{tried} kinds of sandbox have their own root here");
 }

@@ -1,4 +1,4 @@
-//! What is taken back is gone, what it had replaced comes back, and nothing that happens meanwhile saves it.
+//! A revoked entry is gone, the entry that it had replaced comes back, and no concurrent change saves it.
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::memory::library::{self, Revoked};
@@ -18,14 +18,14 @@ use crate::trust::shown;
 
 const ASKED: &str = "How hot the kettle boils";
 
-/// A task that says at which heat the kettle boils.
+/// Completes a task that reports at which temperature the kettle boils.
 async fn boils(pool: &Pool<'_>, at: &str) -> Assignment {
     let text =
         format!("<knowledge tags='kettle,water' title='The kettle boils'>At {at} degrees.</knowledge>");
     scene::does(pool, &text).await
 }
 
-/// How many entries are taken back; none while the attempt is open.
+/// Number of revoked entries; `None` while the attempt is open.
 pub async fn revoke(world: &World, dispatch: DispatchId) -> Option<usize> {
     match library::revoke(&world.db, dispatch).await.unwrap() {
         Revoked::Entries(taken) => Some(taken.entries),
@@ -33,7 +33,7 @@ pub async fn revoke(world: &World, dispatch: DispatchId) -> Option<usize> {
     }
 }
 
-/// What a question is answered now, and what is live.
+/// Number of entries shown for the question, and bodies of the live entries.
 async fn live(world: &World) -> (usize, Vec<String>) {
     let bodies = sqlx::query_scalar(
         "select body from knowledge where pruned_at is null and superseded_by is null order by id",
@@ -48,7 +48,7 @@ const THREE: &str =
     "- {key: a, title: Boil}\n- {key: b, title: Boil, after: [a]}\n- {key: c, title: Boil, after: [b]}\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn taking_back_the_middle_of_a_chain_leaves_its_end_in_place() {
+async fn revoking_the_middle_of_a_chain_leaves_its_end_in_place() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", THREE).await;
@@ -61,7 +61,7 @@ async fn taking_back_the_middle_of_a_chain_leaves_its_end_in_place() {
     assert_eq!(
         live(&world).await,
         (1, vec!["At 100 degrees.".to_owned()]),
-        "the first one comes back when nothing stands before it any more"
+        "the first entry comes back when nothing replaces it"
     );
 }
 
@@ -83,13 +83,13 @@ async fn purging_the_middle_of_a_chain_leaves_its_end_in_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_open_attempt_will_leave_cannot_be_taken_back_yet() {
+async fn an_open_attempt_cannot_be_revoked() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
     let open = scene::claims(&pool).await;
     assert_eq!(revoke(&world, open.dispatch).await, None);
-    // A worker that was lost may still report.
+    // A lost worker may still report.
     sqlx::query("update dispatches set lease_until = '-infinity'")
         .execute(&world.db)
         .await
@@ -111,7 +111,7 @@ async fn what_an_open_attempt_will_leave_cannot_be_taken_back_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_people_gave_is_never_replaced_by_an_agent() {
+async fn an_agent_never_replaces_a_persons_entry() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
@@ -123,7 +123,7 @@ async fn what_people_gave_is_never_replaced_by_an_agent() {
     boils(&pool, "20").await;
     let (_, bodies) = live(&world).await;
     assert_eq!(bodies, ["At 100 degrees, says a person.", "At 20 degrees."]);
-    // Nor does a person's word hide what an agent will be judged by.
+    // A person's entry doesn't hide an agent's newer one either.
     let given = GivenEntry {
         origin: Origin::Manual,
         ..knowledge("the KETTLE boils", "At 99 degrees, says a person.")
@@ -150,7 +150,7 @@ fn knowledge(title: &str, body: &str) -> GivenEntry {
     }
 }
 
-/// As a session that merges stands in the middle of its answer: it holds the memory, and has seen that its source is live.
+/// The first half of a merging session's report: locks the memory and reads its live source.
 async fn answering(conn: &mut PgConnection, source: &Assignment) -> (Uuid, GivenEntry) {
     store::memory::library::lock(conn, &[""]).await.unwrap();
     let from = sqlx::query_scalar("select id from knowledge where dispatch_id = $1")
@@ -169,7 +169,7 @@ async fn answers(conn: &mut PgConnection, source: &Assignment, from: Uuid, made:
     store::memory::distill::supersede(conn, stored[0], of, &[], &[from])
         .await
         .unwrap();
-    // It was made by another session than the source's.
+    // Another session than the source's made it.
     sqlx::query("update knowledge set dispatch_id = null where id = $1")
         .bind(made.id)
         .execute(&mut *conn)
@@ -177,14 +177,14 @@ async fn answers(conn: &mut PgConnection, source: &Assignment, from: Uuid, made:
         .unwrap();
 }
 
-/// Waits until somebody waits for the memory.
+/// Waits until a transaction waits for the memory.
 pub async fn somebody_waits(world: &World) {
     let waits = "select exists (select from pg_locks where locktype = 'advisory' and not granted) and $1::uuid is not null";
     world.until(waits, Uuid::nil()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_merged_meanwhile_is_taken_back_too() {
+async fn an_entry_merged_during_a_revocation_is_revoked_too() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
@@ -204,7 +204,7 @@ async fn what_is_merged_meanwhile_is_taken_back_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_merged_meanwhile_is_purged_too() {
+async fn an_entry_merged_during_a_purge_is_purged_too() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
@@ -217,20 +217,20 @@ async fn what_is_merged_meanwhile_is_purged_too() {
     answers(&mut tx, &secret, from, &made).await;
     tx.commit().await.unwrap();
     assert_eq!(purging.await.unwrap().0, 2);
-    let left: i64 = sqlx::query_scalar("select count(*) from knowledge")
+    let remaining: i64 = sqlx::query_scalar("select count(*) from knowledge")
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(left, 0);
+    assert_eq!(remaining, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn taking_back_waits_for_what_happens_to_the_feature() {
+async fn a_revocation_waits_for_the_features_lock() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let feature = scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
     let wrong = boils(&pool, "20").await;
-    // As a report that takes a landing back: it holds the feature, then the memory, then changes attempts.
+    // Like a report that reverts a landing: locks the feature, then the memory, then changes attempts.
     let mut report = world.db.begin().await.unwrap();
     store::feature::lock(&mut report, &[feature.0]).await.unwrap();
     let (db, dispatch) = (world.db.clone(), wrong.dispatch);

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads a request's conversation.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["messages"].as_array().into_iter().flatten();
     messages
@@ -31,7 +30,6 @@ pub fn messages(body: &Value) -> Vec<Message> {
         .collect()
 }
 
-/// The tools of a request.
 pub fn tools(body: &Value) -> Vec<Tool> {
     let tools = body["tools"].as_array().into_iter().flatten();
     tools
@@ -44,7 +42,6 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// An error's body.
 pub fn error(status: u16) -> Value {
     let kind = match status {
         429 => "rate_limit_error",
@@ -54,7 +51,7 @@ pub fn error(status: u16) -> Value {
     json!({ "type": "error", "error": { "type": kind, "message": format!("scripted {status}") } })
 }
 
-fn message(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
+pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     let (content, stop) = match saying {
         Saying::Text(text) => (json!({ "type": "text", "text": text }), "end_turn"),
         Saying::Call { tool, arguments } => (
@@ -69,14 +66,9 @@ fn message(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     })
 }
 
-/// A whole answer.
-pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
-    message(saying, model, tokens)
-}
-
 /// An answer as events. The first ones begin it, the last two end it.
 pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
-    let mut whole = message(saying, model, tokens);
+    let mut whole = whole(saying, model, tokens);
     let usage = whole["usage"].clone();
     let stop = std::mem::take(&mut whole["stop_reason"]);
     let content = std::mem::replace(&mut whole["content"], json!([]));

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads a request's conversation.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["messages"].as_array().into_iter().flatten();
     messages
@@ -31,7 +30,6 @@ pub fn messages(body: &Value) -> Vec<Message> {
         .collect()
 }
 
-/// The tools of a request.
 pub fn tools(body: &Value) -> Vec<Tool> {
     let tools = body["tools"].as_array().into_iter().flatten();
     tools
@@ -45,7 +43,6 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// An error's body.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "message": format!("scripted {status}"), "type": "scripted", "code": status } })
 }
@@ -70,7 +67,6 @@ fn usage((input, output): (u64, u64)) -> Value {
     json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output })
 }
 
-/// A whole answer.
 pub fn whole(saying: &Saying, model: &str, tokens: (u64, u64)) -> Value {
     let (message, finish) = content(saying);
     json!({
@@ -87,11 +83,11 @@ pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
             "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": choices,
         })
     };
-    let said = chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }]));
+    let begin = chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }]));
     let mut end = chunk(json!([{ "index": 0, "delta": {}, "finish_reason": finish }]));
     end["usage"] = usage(tokens);
     vec![
-        format!("data: {said}\n\n"),
+        format!("data: {begin}\n\n"),
         format!("data: {end}\n\n"),
         "data: [DONE]\n\n".to_owned(),
     ]

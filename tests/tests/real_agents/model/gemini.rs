@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Reads a request's conversation.
 pub fn messages(body: &Value) -> Vec<Message> {
     let messages = body["contents"].as_array().into_iter().flatten();
     messages
@@ -23,7 +22,6 @@ pub fn messages(body: &Value) -> Vec<Message> {
         .collect()
 }
 
-/// The tools of a request.
 pub fn tools(body: &Value) -> Vec<Tool> {
     let tools = body["tools"].as_array().into_iter().flatten();
     let declared = tools.flat_map(|tool| tool["functionDeclarations"].as_array().into_iter().flatten());
@@ -39,12 +37,10 @@ pub fn tools(body: &Value) -> Vec<Tool> {
         .collect()
 }
 
-/// An error's body.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "code": status, "message": format!("scripted {status}"), "status": "SCRIPTED" } })
 }
 
-/// A whole answer.
 pub fn whole(saying: &Saying, model: &str, (input, output): (u64, u64)) -> Value {
     let part = match saying {
         Saying::Text(text) => json!({ "text": text }),
@@ -58,7 +54,7 @@ pub fn whole(saying: &Saying, model: &str, (input, output): (u64, u64)) -> Value
     })
 }
 
-/// An answer as events: one.
+/// An answer as events, of which there is one.
 pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
     vec![format!("data: {}\n\n", whole(saying, model, tokens))]
 }

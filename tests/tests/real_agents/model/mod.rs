@@ -1,11 +1,11 @@
-//! A model on loopback that does what the prompt says, behind the interfaces that the agents speak.
+//! A model on loopback that follows the directives of the prompt, behind the APIs that the agents use.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! | --- | --- |
-//! | [`script`] | the directives of a prompt, and what the model answers next: a decision |
-//! | [`tools`] | which of an agent's tools does a step, and with which arguments |
-//! | [`server`] | HTTP, the journal, and who waits for whom |
-//! | [`anthropic`], [`chat`], [`gemini`], [`responses`] | reading and writing the interfaces |
+//! | [`script`] | the directives of a prompt, and the choice of the model's next answer |
+//! | [`tools`] | the agent's tool for a step, and its arguments |
+//! | [`server`] | HTTP, the journal, and sessions that wait for each other |
+//! | [`anthropic`], [`chat`], [`gemini`], [`responses`] | reading and writing the APIs |
 
 mod anthropic;
 mod chat;

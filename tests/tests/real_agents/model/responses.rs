@@ -5,10 +5,9 @@ use serde_json::{Value, json};
 use super::script::{Message, Saying};
 use super::tools::Tool;
 
-/// Between the name of a group of tools and that of one of them: no name holds it.
+/// Separates the name of a group of tools from a tool's name; no name contains it.
 const WITHIN: char = '/';
 
-/// Reads a request's conversation.
 pub fn messages(body: &Value) -> Vec<Message> {
     if let Some(text) = body["input"].as_str() {
         return vec![Message {
@@ -35,15 +34,16 @@ pub fn messages(body: &Value) -> Vec<Message> {
         .collect()
 }
 
-/// The tools of a request, those in groups (`namespace`) with the group before their name. To some models they are told by a message.
+/// The tools of a request. Tools in groups (`namespace`) have the group's name before theirs. Some models get
+/// tools in a message.
 pub fn tools(body: &Value) -> Vec<Tool> {
-    // A title is asked for with the whole prompt, the tools and a form of the answer.
+    // A request for a title has the whole prompt, the tools and a format for the answer.
     if body["text"]["format"]["type"] == "json_schema" {
         return Vec::new();
     }
     let input = body["input"].as_array().into_iter().flatten();
-    let told = input.filter(|item| item["type"] == "additional_tools");
-    let lists = std::iter::once(body).chain(told).map(|holder| &holder["tools"]);
+    let in_messages = input.filter(|item| item["type"] == "additional_tools");
+    let lists = std::iter::once(body).chain(in_messages).map(|holder| &holder["tools"]);
     lists
         .flat_map(|list| list.as_array().into_iter().flatten())
         .flat_map(|tool| match tool["tools"].as_array() {
@@ -67,7 +67,6 @@ fn read(tool: &Value, group: Option<&str>) -> Option<Tool> {
     Some(Tool { name, schema })
 }
 
-/// An error's body.
 pub fn error(status: u16) -> Value {
     json!({ "error": { "message": format!("scripted {status}"), "type": "scripted", "code": status.to_string() } })
 }
@@ -103,7 +102,6 @@ fn item(saying: &Saying) -> Value {
     }
 }
 
-/// A whole answer.
 pub fn whole(saying: &Saying, model: &str, (input, output): (u64, u64)) -> Value {
     json!({
         "id": id("resp"), "object": "response", "created_at": 1, "model": model, "status": "completed",
@@ -125,7 +123,7 @@ pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
     begun["output"] = json!([]);
     begun["usage"] = Value::Null;
     added["status"] = "in_progress".into();
-    let (delta, said) = match saying {
+    let (delta, content) = match saying {
         Saying::Text(text) => {
             added["content"] = json!([]);
             ("response.output_text.delta", text.clone())
@@ -145,7 +143,7 @@ pub fn events(saying: &Saying, model: &str, tokens: (u64, u64)) -> Vec<String> {
     let events = [
         json!({ "type": "response.created", "response": begun }),
         json!({ "type": "response.output_item.added", "output_index": 0, "item": added }),
-        json!({ "type": delta, "item_id": done["id"], "output_index": 0, "content_index": 0, "delta": said }),
+        json!({ "type": delta, "item_id": done["id"], "output_index": 0, "content_index": 0, "delta": content }),
         json!({ "type": "response.output_item.done", "output_index": 0, "item": done }),
         json!({ "type": "response.completed", "response": whole }),
     ];

@@ -1,14 +1,14 @@
-//! Directives, one a line:
+//! Directives of a script, one a line:
 //!
-//! | directive | what the model does |
+//! | directive | answer of the model |
 //! | --- | --- |
 //! | `@write PATH TEXT` | calls the agent's tool that writes a file |
 //! | `@run CMD` | calls the agent's tool that runs a command |
-//! | `@tool NAME JSON` | calls the agent's tool whose name ends so, with these arguments |
-//! | `@meet N` | answers once `N` sessions have come this far |
-//! | `@hold` | begins to answer and never ends, the first time that it is asked with this script |
-//! | `@hold-at N` | the same where it would take its step `N`, from 0 |
-//! | `@status CODE` | answers with this HTTP status, the first time that it is asked with this script |
+//! | `@tool NAME JSON` | calls the agent's tool whose name ends with `NAME`, with these arguments |
+//! | `@meet N` | answers once `N` sessions have got this far |
+//! | `@hold` | begins to answer and never ends, on the first request with this script |
+//! | `@hold-at N` | the same at step `N`, counted from 0 |
+//! | `@status CODE` | answers with this HTTP status, on the first request with this script |
 //! | `@say TEXT` | text of its last message |
 //! | `@done` | its last message says that the assigned task is done |
 
@@ -16,17 +16,16 @@ use serde_json::Value;
 
 use super::tools::Tool;
 
-/// What one message asks the model to do.
+/// The directives of one message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
-    /// One a turn of the model.
+    /// One step for each turn of the model.
     steps: Vec<Step>,
     last_words: Vec<String>,
-    /// HTTP status of the first answer.
     pub first_status: Option<u16>,
     /// The step whose first answer does not end.
     pub hold_at: Option<usize>,
-    /// How many sessions have to meet.
+    /// Number of sessions that have to meet.
     pub meet: Option<usize>,
 }
 
@@ -37,26 +36,24 @@ enum Step {
     Tool { name: String, arguments: Value },
 }
 
-/// What the model says.
+/// One answer of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Saying {
-    /// Text.
     Text(String),
-    /// A tool call.
     Call { tool: String, arguments: Value },
 }
 
 /// One message of a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Message {
-    /// Text, if it is the user's.
+    /// The text, if the user wrote the message.
     pub text: String,
-    /// Results of tools in it.
+    /// Number of tool results in the message.
     pub results: usize,
 }
 
 impl Script {
-    /// The newest script of a conversation, and how many of its steps were taken.
+    /// The newest script of a conversation, and the number of its steps already taken.
     pub fn of(messages: &[Message]) -> Option<(Self, usize)> {
         let at = messages
             .iter()
@@ -65,7 +62,7 @@ impl Script {
         Self::read(&messages[at].text).map(|script| (script, taken))
     }
 
-    /// The script of a message. Of a prompt, the task's own counts before those of its plan.
+    /// The script of a message. In a prompt, the task's own script has priority over its plan's.
     fn read(text: &str) -> Option<Self> {
         let own = section(text).and_then(|section| Self::lines(section, text));
         own.or_else(|| Self::lines(text, text))
@@ -75,7 +72,7 @@ impl Script {
         let mut script = Self::default();
         let mut found = false;
         for line in part.lines() {
-            // A plan stands in a prompt as a quotation.
+            // A prompt quotes a plan with `> `.
             let line = line.trim().trim_start_matches("> ");
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
@@ -113,7 +110,7 @@ impl Script {
         found.then_some(script)
     }
 
-    /// What comes after so many steps.
+    /// The answer after `taken` steps.
     pub fn next(&self, taken: usize, tools: &[Tool], cwd: Option<&str>) -> Saying {
         let Some(step) = self.steps.get(taken) else {
             let mut words = vec!["The script is at its end.".to_owned()];
@@ -135,7 +132,7 @@ impl Script {
     }
 }
 
-/// What a prompt says of the task that it assigns, without what stands below further headings.
+/// The section about the assigned task, without later sections.
 fn section(prompt: &str) -> Option<&str> {
     let (_, section) = prompt.split_once("## Assigned Task")?;
     section.split("\n#").next()
@@ -148,7 +145,7 @@ fn assigned(prompt: &str) -> Option<&str> {
 }
 
 #[test]
-fn the_newest_script_counts_and_its_steps_are_taken_in_order() {
+fn the_newest_script_applies_and_its_steps_run_in_order() {
     let message = |text: &str, results| Message {
         text: text.to_owned(),
         results,
@@ -186,7 +183,7 @@ fn the_newest_script_counts_and_its_steps_are_taken_in_order() {
 }
 
 #[test]
-fn a_tasks_own_script_counts_before_that_of_its_plan() {
+fn a_tasks_own_script_has_priority_over_its_plans() {
     let plan = "### Reference Specs\n\n> @tool task_create {\"tasks\": []}\n";
     let tools = [
         Tool::new("mcp__ralph__task_create", &[]),

@@ -1,4 +1,4 @@
-//! The server.
+//! The HTTP server of the scripted model.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use super::script::{Message, Saying, Script};
 use super::tools::Tool;
 use super::{anthropic, chat, gemini, responses};
 
-/// What every call uses, in and out.
+/// Input and output tokens of every call.
 pub const TOKENS: (u64, u64) = (100, 10);
 
 /// A model that listens until it is dropped.
@@ -30,15 +30,15 @@ pub struct Model {
 
 #[derive(Default)]
 struct Shared {
-    /// Models that scripts were asked of, in order.
+    /// Names of the models in requests with a script, in order.
     asked: Mutex<Vec<String>>,
-    /// Scripts and how far they had come when they were first asked for more.
+    /// Scripts and numbers of taken steps that were requested before.
     begun: Mutex<HashSet<(String, usize)>>,
     meetings: Mutex<HashMap<usize, Arc<Barrier>>>,
     held: watch::Sender<usize>,
 }
 
-/// How an interface reads and writes.
+/// Reads and writes one API.
 struct Interface {
     messages: fn(&Value) -> Vec<Message>,
     tools: fn(&Value) -> Vec<Tool>,
@@ -99,7 +99,7 @@ impl Model {
         format!("http://{}", self.address)
     }
 
-    /// The models that scripts were asked of.
+    /// Names of the models in requests with a script.
     pub fn asked(&self) -> Vec<String> {
         self.shared.asked.lock().clone()
     }
@@ -146,7 +146,7 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
     let stream = body["stream"] == true || path.ends_with(":streamGenerateContent");
     let script = Script::of(&(interface.messages)(&body)).filter(|_| !tools.is_empty());
     let Some((script, taken)) = script else {
-        // Titles, summaries and what else agents ask besides.
+        // Requests for titles, summaries and the like.
         return say(&interface, &Saying::Text("A title".to_owned()), model, stream);
     };
     shared.asked.lock().push(model.to_owned());
@@ -178,9 +178,9 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
     )
 }
 
-/// The agent's folder, where a request tells it: some tools take whole paths only.
+/// The agent's folder if the request contains it: some tools accept only absolute paths.
 fn workspace(body: &str) -> Option<String> {
-    // Its home and its temporary folder lie beside it.
+    // The session's home and temporary folder are beside the tree.
     body.match_indices("/workspaces/").find_map(|(at, root)| {
         let (id, rest) = body[at + root.len()..].split_once('/')?;
         rest.starts_with("tree").then(|| {
@@ -191,7 +191,7 @@ fn workspace(body: &str) -> Option<String> {
     })
 }
 
-/// How many events begin an answer, its text included.
+/// Number of events that begin an answer, including its text.
 fn begin_events(path: &str) -> usize {
     let is_long = path.ends_with("/messages") || path.ends_with("/responses");
     if is_long { 3 } else { 1 }
@@ -217,7 +217,7 @@ fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
     Response::builder()
         .status(status)
         .header("content-type", "application/json")
-        // Agents that try again by themselves need not wait long.
+        // Agents that retry by themselves need not wait long.
         .header("retry-after", "1")
         .body(body.to_string().into())
         .unwrap()

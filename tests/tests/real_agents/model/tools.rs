@@ -1,13 +1,12 @@
-//! Every agent has tools of its own: which one does a step, and with which arguments, its schema tells.
+//! Chooses one of the agent's own tools for a step, and its arguments by the tool's schema.
 
 use serde_json::{Map, Value, json};
 
 /// A tool that an agent offers its model.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// Its name.
     pub name: String,
-    /// JSON Schema of its arguments; null where it takes JavaScript that calls the other tools.
+    /// JSON Schema of its arguments; null if it takes JavaScript that calls the other tools.
     pub schema: Value,
 }
 
@@ -25,7 +24,8 @@ impl Tool {
     }
 }
 
-/// The call that writes a file; `cwd` is the agent's folder, as far as it is known. Some agents have only a shell for it.
+/// The call that writes a file. `cwd` is the agent's folder, if known. Some agents can write only through a
+/// shell.
 pub fn write(tools: &[Tool], cwd: Option<&str>, path: &str, text: &str) -> Option<(String, Value)> {
     let Some(tool) = named(tools, &["write", "write_file", "write_text_file"]) else {
         let [text, path] = [text, path].map(|word| shell_words::quote(word).into_owned());
@@ -48,7 +48,6 @@ pub fn write(tools: &[Tool], cwd: Option<&str>, path: &str, text: &str) -> Optio
     Some((tool.name.clone(), call))
 }
 
-/// The call that runs a command.
 pub fn run(tools: &[Tool], command: &str) -> Option<(String, Value)> {
     let names = [
         "bash",
@@ -72,7 +71,7 @@ pub fn run(tools: &[Tool], command: &str) -> Option<(String, Value)> {
     Some((tool.name.clone(), call))
 }
 
-/// The call of a tool that the agent knows by a longer name: with the name of its server before it.
+/// The call of a tool whose name in the agent begins with its server's name.
 pub fn ending(tools: &[Tool], name: &str, arguments: &Value) -> Option<(String, Value)> {
     let ends = |tool: &&Tool| {
         let before = tool.name.strip_suffix(name);
@@ -81,7 +80,7 @@ pub fn ending(tools: &[Tool], name: &str, arguments: &Value) -> Option<(String, 
     if let Some(tool) = tools.iter().find(ends) {
         return Some((tool.name.clone(), arguments.clone()));
     }
-    // Qwen Code tells none of a server's tools, and has one that calls them by their whole name.
+    // Qwen Code lists none of a server's tools, and has one tool that calls them by their full name.
     if let Some(tool) = named(tools, &["tool_call"]) {
         let call = json!({ "name": format!("mcp__ralph__{name}"), "arguments": arguments });
         return Some((tool.name.clone(), call));
@@ -104,7 +103,7 @@ fn named<'a>(tools: &'a [Tool], names: &[&str]) -> Option<&'a Tool> {
         .find(|tool| names.iter().any(|name| tool.name.eq_ignore_ascii_case(name)))
 }
 
-/// The arguments that are known, and something of the right type for the others that are required.
+/// The known arguments, and placeholders of the right type for the other required ones.
 fn arguments(tool: &Tool, known: impl Fn(&str, &Value) -> Option<Value>) -> Value {
     let none = Map::new();
     let properties = tool.schema["properties"].as_object().unwrap_or(&none);

@@ -1,4 +1,4 @@
-"""Escapes by system calls that no shell makes. argv: their names; each is a function here, which fails when it is held."""
+"""Escapes by system calls that no shell makes. argv: names of the functions below; a refused escape raises OSError."""
 
 import ctypes
 import errno
@@ -18,7 +18,7 @@ SEGMENT, SEMAPHORE, MESSAGES = (int(os.environ[name]) for name in ("SEGMENT", "S
 SECRET_AT = int(os.environ["SECRET_AT"])
 COLUMN = {"x86_64": 0, "aarch64": 1}[os.uname().machine]
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-# What the kernel answers where something can't be reached, not where it is reached and used wrongly.
+# Errors for a target out of reach, as opposed to a target that is reached and used wrongly.
 HELD = {errno.EPERM, errno.EACCES, errno.ESRCH, errno.ENOENT, errno.EROFS, errno.ECONNREFUSED, errno.EIDRM}
 
 
@@ -144,7 +144,7 @@ def victim_signal_by_pipe():
     fcntl.fcntl(reader, 10, signal.SIGUSR1)
     fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
     os.write(writer, b"x")
-    raise OSError("the victim says whether it came")
+    raise OSError("the victim reports whether it arrived")
 
 
 def victim_namespaces():
@@ -279,7 +279,7 @@ def terminal_typed_into():
 
 
 def asked_of_its_own(request, words):
-    # Closed again: a terminal of the session's own may have the name of a person's.
+    # Close both ends: a terminal of the session may have the same name as a person's.
     ends = os.openpty()
     try:
         fcntl.ioctl(ends[1], request, words)

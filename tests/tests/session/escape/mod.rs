@@ -1,6 +1,6 @@
-//! Ways out of the workspace, each tried by the agent, by its child, by one that sheds its environment, and in a terminal
-//! of the worker's. In the sandbox all are refused, and leave no trace on what they are aimed at; without it each of them succeeds, which
-//! shows that the attempt is a real one.
+//! Escapes from the workspace, each tried by the agent, by its child, by a process that sheds its
+//! environment, and in a terminal of the worker's. The sandbox must refuse all of them and leave their
+//! targets unchanged. Without a sandbox each of them succeeds, which proves that the attempts are real.
 
 mod victim;
 
@@ -13,12 +13,12 @@ use ralph_worker::sandbox::{REQUIRED_ABI, Sandbox, SandboxMode, bubblewrap, own_
 use self::victim::Victim;
 use super::scene::{Played, Scene, scene, turn};
 
-/// Who tries: an agent that is a shell itself, or by a directive to the scripted one.
+/// Who tries: an agent that is a shell, or a process that a directive of the scripted agent starts.
 const WHO: [&str; 4] = ["agent", "@run", "@run setsid -w env -i PATH=$PATH", "@term"];
 
-/// Name and shell command, which succeeds when the escape does. `$OUT` is a folder beside the workspace with a file
-/// `secret` and a link `link` to it; `$PID` is the worker's process; `$VICTIM` is another one of its user's, `$TERMINAL` and `$SHM`
-/// are a person's.
+/// Name and shell command, which succeeds when the escape does. `$OUT` is a folder beside the workspace with
+/// a file `secret` and a link `link` to it. `$PID` is the worker's process, and `$VICTIM` another process of
+/// its user; `$TERMINAL` and `$SHM` belong to a person.
 const ATTEMPTS: &[(&str, &str)] = &[
     ("read", "cat $OUT/secret"),
     ("read-relative", "cat ../out/secret"),
@@ -83,27 +83,27 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("kernel-log", ": < /dev/kmsg"),
 ];
 
-/// The same by system calls: a function of `calls.py`, and what it reaches.
+/// Escapes by system calls: a function of `calls.py`, and its target.
 const CALLS: &[(&str, &str)] = &[
     ("victim-limits", "prlimit(2) of another process"),
     ("worker-limits", "prlimit(2) of the worker"),
-    ("victim-affinity", "where another process runs"),
-    ("victim-scheduler", "how it is scheduled"),
-    ("victim-scheduling-parameters", "the same, by its parameters"),
-    ("victim-scheduling-attributes", "the same, by attributes"),
+    ("victim-affinity", "the processors of another process"),
+    ("victim-scheduler", "its scheduling policy"),
+    ("victim-scheduling-parameters", "its scheduling parameters"),
+    ("victim-scheduling-attributes", "its scheduling attributes"),
     ("victim-priority", "its priority"),
-    ("victim-io-priority", "its priority for disks"),
-    ("victim-memory-reclaim", "its memory, pushed out"),
+    ("victim-io-priority", "its I/O priority"),
+    ("victim-memory-reclaim", "its memory, reclaimed"),
     ("victim-memory-read", "its memory, read by address"),
     ("victim-memory-write", "its memory, written by address"),
     ("victim-memory-file", "its memory, by /proc"),
-    ("victim-pages-moved", "where its memory lies"),
-    ("victim-pages-migrated", "the same, of all of it"),
+    ("victim-pages-moved", "the NUMA node of its pages"),
+    ("victim-pages-migrated", "the NUMA node of all its pages"),
     ("victim-robust-list", "an address in it"),
-    ("victim-compared", "whether it shares something"),
-    ("victim-traced", "all of it, as a debugger"),
-    ("victim-descriptor", "a file that it has open"),
-    ("victim-descriptor-file", "the same, by /proc"),
+    ("victim-compared", "kcmp(2) of it"),
+    ("victim-traced", "ptrace(2) of it"),
+    ("victim-descriptor", "its open file"),
+    ("victim-descriptor-file", "its open file, by /proc"),
     ("victim-signal", "kill(2)"),
     ("victim-thread-signal", "tgkill(2)"),
     ("victim-queued-signal", "rt_sigqueueinfo(2)"),
@@ -111,9 +111,9 @@ const CALLS: &[(&str, &str)] = &[
     ("victim-signal-by-pipe", "a signal that a pipe sends (F_SETOWN)"),
     ("victim-namespaces", "setns(2)"),
     ("victim-namespace-file", "its mount namespace, by /proc"),
-    ("victim-out-of-memory", "who is killed when memory runs out"),
+    ("victim-out-of-memory", "its out-of-memory score"),
     ("victim-watched", "perf_event_open(2) of it"),
-    ("ring", "io_uring, which makes calls past the filter"),
+    ("ring", "io_uring, whose calls bypass the filter"),
     ("keyring", "the kernel's keys of the user"),
     ("kernel-program", "bpf(2)"),
     ("page-faults", "userfaultfd(2)"),
@@ -123,17 +123,17 @@ const CALLS: &[(&str, &str)] = &[
     ("semaphore", "a System V semaphore"),
     ("messages", "a System V message queue"),
     ("message-queue", "a POSIX message queue"),
-    ("message-queue-removed", "the same, removed"),
+    ("message-queue-removed", "a POSIX message queue, removed"),
     ("path-socket", "a socket with a path, as docker's"),
     ("abstract-socket", "a socket with an abstract name"),
     ("mode", "permission bits of a file outside"),
-    ("folder-mode", "those of a folder"),
+    ("folder-mode", "permission bits of a folder outside"),
     ("owner", "the owner of a file"),
-    ("times", "its times"),
+    ("times", "the times of a file"),
     ("attribute", "an extended attribute"),
-    ("attribute-read", "the names of such"),
-    ("name-known", "whether a file is there"),
-    ("link-read", "where a link leads"),
+    ("attribute-read", "the names of extended attributes"),
+    ("name-known", "whether a file exists"),
+    ("link-read", "the target of a link"),
     ("folder-entered", "chdir(2) to a folder outside"),
     ("folder-watched", "inotify on a folder outside"),
     ("mode-of-a-tool", "permission bits of a program"),
@@ -142,10 +142,11 @@ const CALLS: &[(&str, &str)] = &[
     ("console", "TIOCLINUX at all"),
     ("terminal-owned", "permission bits of another terminal"),
     ("mounted", "mount(2) of a folder outside"),
-    ("mounted-as-another", "the same, in a user namespace"),
+    ("mounted-as-another", "mount(2) in a user namespace"),
 ];
 
-/// What a machine, or a user who isn't root, may be refused without any sandbox; and what only its victim can tell.
+/// Attempts that a machine, or a user other than root, may refuse without a sandbox, and some that only the
+/// victim can detect.
 const BY_THE_MACHINE: &[&str] = &[
     "enter-mounts",
     "write-kernel-setting",
@@ -175,7 +176,7 @@ const BY_THE_MACHINE: &[&str] = &[
     "mounted-as-another",
 ];
 
-/// What stays open where a session can have no root of its own; `doctor` says so.
+/// Attempts that succeed if the worker can't give a session its own root; `doctor` says so.
 const WITHOUT_A_ROOT: &[&str] = &[
     "path-socket",
     "mode",
@@ -192,7 +193,7 @@ const WITHOUT_A_ROOT: &[&str] = &[
     "terminal-owned",
 ];
 
-/// What a person's session has: a terminal, and memory that its programs share.
+/// Things of a person's session: a terminal, and memory that its programs share.
 struct Persons {
     terminal: nix::pty::OpenptyResult,
     memory: tempfile::NamedTempFile,
@@ -206,7 +207,7 @@ impl Persons {
         }
     }
 
-    /// Whether somebody wrote to the terminal, or typed into it: both come out at its other end.
+    /// Whether anybody wrote to the terminal or typed into it: both arrive at its other end.
     fn written(&self) -> bool {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
         use std::os::fd::AsFd as _;
@@ -230,7 +231,7 @@ fn stage(mode: SandboxMode) -> (Scene, Persons, Victim) {
         ));
     }
     let names: Vec<&str> = CALLS.iter().map(|(name, _)| *name).collect();
-    // A shim in a home would be out of reach itself.
+    // In a home directory, a shim would itself be out of reach.
     lines.push(format!(
         "PATH=/usr/bin:$PATH python3 calls.py {}",
         names.join(" ")
@@ -280,15 +281,15 @@ fn with(mut scene: Scene, description: &str) -> Scene {
 
 fn escaped(played: &Played) -> BTreeSet<String> {
     assert_eq!(played.end.ended, turn("end_turn"));
-    let told = std::fs::read_to_string(played.path("told")).unwrap();
-    assert_eq!(told.lines().count(), ATTEMPTS.len() + CALLS.len(), "{told}");
-    told.lines()
+    let results = std::fs::read_to_string(played.path("results")).unwrap();
+    assert_eq!(results.lines().count(), ATTEMPTS.len() + CALLS.len(), "{results}");
+    results.lines()
         .filter_map(|line| line.strip_prefix("escaped "))
         .map(str::to_owned)
         .collect()
 }
 
-/// What succeeded, and whether all that it was aimed at is as it was before.
+/// The attempts that succeeded, and whether all their targets are unchanged.
 async fn escapes(mode: SandboxMode, who: &str) -> (BTreeSet<String>, bool) {
     let (mut stage, persons, mut victim) = stage(mode);
     let before = (victim.state(), persons.written());
@@ -297,13 +298,13 @@ async fn escapes(mode: SandboxMode, who: &str) -> (BTreeSet<String>, bool) {
         let script = [
             answer(0, r#"{"protocolVersion":1}"#),
             answer(1, r#"{"sessionId":"s"}"#),
-            "read -r l; . ./try.sh > told 2>&1".to_owned(),
+            "read -r l; . ./try.sh > results 2>&1".to_owned(),
             r#"echo '{"id":2,"result":{"stopReason":"end_turn"}}'"#.to_owned(),
         ];
         stage.spec.agent.argv = ["sh", "-c", &script.join("; ")].map(str::to_owned).to_vec();
         stage
     } else {
-        with(stage, &format!("{who} sh try.sh > told 2>&1"))
+        with(stage, &format!("{who} sh try.sh > results 2>&1"))
     };
     let played = stage.play().await;
     let escaped = escaped(&played);
@@ -315,13 +316,12 @@ async fn escapes(mode: SandboxMode, who: &str) -> (BTreeSet<String>, bool) {
     (escaped, untouched)
 }
 
-/// Those of a table.
 fn names(table: &[&str]) -> BTreeSet<String> {
     table.iter().map(|name| (*name).to_owned()).collect()
 }
 
 #[tokio::test]
-async fn every_attempt_is_held_by_the_sandbox() {
+async fn the_sandbox_refuses_every_attempt() {
     assert!(
         support().abi >= REQUIRED_ABI,
         "this test needs Landlock ABI {REQUIRED_ABI}"
@@ -330,7 +330,7 @@ async fn every_attempt_is_held_by_the_sandbox() {
         let (out, untouched) = escapes(SandboxMode::Landlock, who).await;
         let mut known = BTreeSet::new();
         if !own_root() {
-            eprintln!("the worker can't make mount namespaces here: what only they close is not held");
+            eprintln!("the worker can't make mount namespaces here: attempts that need them may succeed");
             known.extend(names(WITHOUT_A_ROOT));
         }
         assert!(out.is_subset(&known), "{who}: {out:?}");
@@ -339,7 +339,7 @@ async fn every_attempt_is_held_by_the_sandbox() {
 }
 
 #[tokio::test]
-async fn every_attempt_is_held_by_bubblewrap() {
+async fn bubblewrap_refuses_every_attempt() {
     if bubblewrap().is_none() {
         eprintln!("bubblewrap is not installed here, or can't make namespaces: nothing to try");
         return;
@@ -352,7 +352,7 @@ async fn every_attempt_is_held_by_bubblewrap() {
 }
 
 #[tokio::test]
-async fn a_missing_agent_is_not_found_in_bubblewrap_either() {
+async fn a_missing_agent_is_reported_in_bubblewrap_too() {
     let mut stage = scene("");
     stage.spec.agent.argv = vec!["no-such-agent".to_owned()];
     stage.spec.sandbox.mode = SandboxMode::Bubblewrap;
@@ -364,7 +364,7 @@ async fn a_missing_agent_is_not_found_in_bubblewrap_either() {
 }
 
 #[tokio::test]
-async fn every_attempt_succeeds_without_it() {
+async fn every_attempt_succeeds_without_a_sandbox() {
     for who in WHO {
         let (out, untouched) = escapes(SandboxMode::None, who).await;
         let all = ATTEMPTS.iter().chain(CALLS).map(|(name, _)| (*name).to_owned());
@@ -376,14 +376,14 @@ async fn every_attempt_succeeds_without_it() {
 }
 
 #[tokio::test]
-async fn work_goes_on_as_usual_in_the_sandbox() {
-    work_goes_on(SandboxMode::Landlock).await;
+async fn usual_work_succeeds_in_the_sandbox() {
+    usual_work_succeeds(SandboxMode::Landlock).await;
     if bubblewrap().is_some() {
-        work_goes_on(SandboxMode::Bubblewrap).await;
+        usual_work_succeeds(SandboxMode::Bubblewrap).await;
     }
 }
 
-async fn work_goes_on(mode: SandboxMode) {
+async fn usual_work_succeeds(mode: SandboxMode) {
     let mut stage = scene(
         "@write a.txt one\n@run git init -q . && git add a.txt && git -c user.name=a -c user.email=b commit -qm x && echo committed\n\
          @run echo x > $TMPDIR/a && mv $TMPDIR/a b && mkdir -p $HOME/c && echo y > $HOME/c/d && cat /etc/passwd >/dev/null && echo kept\n\
@@ -423,7 +423,7 @@ async fn read_only_is_enforced_by_the_sandbox() {
 }
 
 #[tokio::test]
-async fn what_is_configured_is_reachable() {
+async fn configured_folders_are_reachable() {
     let mut stage =
         scene("@run cat $SHARED/a && echo x > $CACHE/b && echo fine; echo x > $SHARED/c || echo held");
     let parent = stage.work().parent().unwrap().to_owned();
@@ -449,7 +449,7 @@ async fn what_is_configured_is_reachable() {
 }
 
 #[tokio::test]
-async fn an_agent_outside_of_what_may_be_read_does_not_start() {
+async fn an_agent_in_an_unreadable_folder_does_not_start() {
     let mut stage = scene("");
     let hidden = stage.work().parent().unwrap().join("hidden");
     std::fs::create_dir(&hidden).unwrap();
@@ -464,7 +464,7 @@ async fn an_agent_outside_of_what_may_be_read_does_not_start() {
     assert!(matches!(stage.play().await.end.ended, Ended::Unavailable { .. }));
 }
 
-/// Opens a terminal, has a shell run in it, and reads there what it printed; by path as well, as musl and Go open theirs.
+/// Opens a terminal, runs a shell in it, and reads its output; opens it by path as well, as musl and Go do.
 const USE_A_TERMINAL: &str = "import os, pty
 pid, master = pty.fork()
 if pid == 0:
@@ -480,7 +480,7 @@ print('terminals', 'work')
 ";
 
 #[tokio::test]
-async fn every_session_has_terminals_of_its_own() {
+async fn every_session_has_its_own_terminals() {
     let mut modes = vec![SandboxMode::Landlock];
     modes.extend(bubblewrap().map(|_| SandboxMode::Bubblewrap));
     for mode in modes {

@@ -1,7 +1,7 @@
-"""Another program of the worker's user, which a session must neither reach nor change.
+"""Another process of the worker's user, which a session must neither reach nor change.
 
-argv: a folder. It says once what it has, as assignments of a shell; then, for each line that it reads, all that others could have
-changed, in one line.
+argv: a folder. It first prints its resources as shell assignments. For each line of input it then prints, in one line, everything
+that others could have changed.
 """
 
 import ctypes

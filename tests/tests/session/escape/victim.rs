@@ -1,4 +1,4 @@
-//! Another program of the worker's user, and a folder beside the workspace: what a session must not change.
+//! Another process of the worker's user, and a folder beside the workspace, which a session must not change.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -34,22 +34,22 @@ impl Victim {
         }
     }
 
-    /// What it has, as assignments of a shell.
+    /// Its resources, as shell assignments.
     pub fn variables(&self) -> &str {
         &self.variables
     }
 
-    /// All that others could have changed, of it, of the worker and of the folder.
+    /// Everything that others could have changed of the victim, of the worker and of the folder.
     pub fn state(&mut self) -> Vec<String> {
-        self.input.as_mut().unwrap().write_all(b"tell\n").unwrap();
-        let mut told = String::new();
-        self.output.read_line(&mut told).unwrap();
-        let mut state = vec![told, std::fs::read_to_string("/proc/self/limits").unwrap()];
+        self.input.as_mut().unwrap().write_all(b"state\n").unwrap();
+        let mut victim = String::new();
+        self.output.read_line(&mut victim).unwrap();
+        let mut state = vec![victim, std::fs::read_to_string("/proc/self/limits").unwrap()];
         let entries = std::fs::read_dir(&self.out).unwrap();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
         paths.push(self.out.clone());
         paths.sort();
-        // Whatever is changed of a file, the time of its change is.
+        // Any change of a file updates its change time.
         state.extend(paths.iter().map(|path| {
             let file = path.symlink_metadata().unwrap();
             format!(
@@ -66,7 +66,7 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // At the end of its input it removes what it made.
+        // The victim removes its resources at the end of its input.
         drop(self.input.take());
         let _ = self.child.wait();
     }

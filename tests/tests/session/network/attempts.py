@@ -1,7 +1,7 @@
-"""An ACP agent that tries to reach the network: itself, by its child, and in a terminal of the worker's.
+"""An ACP agent that tries to reach the network: itself, through its child, and in a terminal of the worker's.
 
-argv: ports of TCP, UDP and the proxy, then who tries. Whatever gets through carries the name of the attempt, so that the
-listeners tell what was reached; what opens no connection is told in the file `told`.
+argv: ports of TCP, UDP and the proxy, then who tries. Data that gets through contains the name of the attempt, so that the
+listeners know what reached them. An attempt that opens no connection is recorded in the file `results`.
 """
 
 import ctypes
@@ -43,28 +43,28 @@ def sends(what, family, address, connected):
             s.sendto(name(what), address)
 
 
-def tells(what, *makes):
+def creates(what, *makes):
     with socket.socket(*makes):
-        tell(what)
+        record(what)
 
 
 def listens(what):
     with socket.socket(V4, STREAM) as s:
         s.bind(("127.0.0.1", 0))
         s.listen()
-        tell(what)
+        record(what)
 
 
 def listens_unbound(what):
     with socket.socket(V4, STREAM) as s:
         s.listen()
-        tell(what)
+        record(what)
 
 
 def rings(what):
     if ctypes.CDLL(None).syscall(IO_URING_SETUP, 1, ctypes.create_string_buffer(120)) < 0:
         raise OSError("refused")
-    tell(what)
+    record(what)
 
 
 def meets_by_path(what):
@@ -73,7 +73,7 @@ def meets_by_path(what):
         there.bind(path)
         there.listen()
         here.connect(path)
-        tell(what)
+        record(what)
 
 
 def fetches(what):
@@ -81,9 +81,9 @@ def fetches(what):
         answer.read()
 
 
-def tell(what):
-    with open("told", "ab") as told:
-        told.write(name(what))
+def record(what):
+    with open("results", "ab") as results:
+        results.write(name(what))
 
 
 ATTEMPTS = {
@@ -104,12 +104,12 @@ ATTEMPTS = {
     "fetch-by-proxy": fetches,
     "listen": listens,
     "listen-unbound": listens_unbound,
-    "raw": lambda it: tells(it, V4, socket.SOCK_RAW, socket.IPPROTO_ICMP),
-    "ping": lambda it: tells(it, V4, DATAGRAM, socket.IPPROTO_ICMP),
-    "sctp": lambda it: tells(it, V4, STREAM, 132),
-    "packet": lambda it: tells(it, socket.AF_PACKET, socket.SOCK_RAW, 0),
-    "vsock": lambda it: tells(it, socket.AF_VSOCK, STREAM),
-    "kernel-events": lambda it: tells(it, socket.AF_NETLINK, DATAGRAM, 15),
+    "raw": lambda it: creates(it, V4, socket.SOCK_RAW, socket.IPPROTO_ICMP),
+    "ping": lambda it: creates(it, V4, DATAGRAM, socket.IPPROTO_ICMP),
+    "sctp": lambda it: creates(it, V4, STREAM, 132),
+    "packet": lambda it: creates(it, socket.AF_PACKET, socket.SOCK_RAW, 0),
+    "vsock": lambda it: creates(it, socket.AF_VSOCK, STREAM),
+    "kernel-events": lambda it: creates(it, socket.AF_NETLINK, DATAGRAM, 15),
     "io-uring": rings,
     "path-socket": meets_by_path,
 }

@@ -1,4 +1,4 @@
-//! Real listeners on loopback, which keep what they are told.
+//! Real listeners on loopback, which record the names of the attempts that reach them.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinHandle;
 
-/// What is said to a listener when everybody is through: it comes after all that was said before.
+/// The last line to each listener: it arrives after everything that was sent before.
 const END: &str = "end\n";
 
-/// Listeners for TCP, for UDP, and in a proxy's place.
+/// Listeners for TCP and UDP, and one that plays the proxy.
 pub struct Listeners {
     ports: [u16; 3],
     heard: [JoinHandle<BTreeSet<String>>; 3],
@@ -28,12 +28,12 @@ impl Listeners {
         Self { ports, heard }
     }
 
-    /// The ports, in that order.
+    /// Ports of TCP, UDP and the proxy.
     pub fn ports(&self) -> [u16; 3] {
         self.ports
     }
 
-    /// What was heard, when everybody is through.
+    /// Names of the attempts that arrived, once everybody has finished.
     pub async fn reached(self) -> BTreeSet<String> {
         let [tcp, udp, proxy] = self.ports;
         for port in [tcp, proxy] {
@@ -54,7 +54,7 @@ async fn bound() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.unwrap()
 }
 
-/// One connection after the other: a line each, which may be a request to a proxy.
+/// Accepts one connection after the other and reads a line from each, which may be a request to a proxy.
 async fn accept(listener: TcpListener) -> BTreeSet<String> {
     let mut heard = BTreeSet::new();
     loop {

@@ -1,4 +1,5 @@
-//! What of the network is reached, tried by the agent, by its child and in a terminal of the worker's, with real listeners.
+//! Network access, tried by the agent, by its child and in a terminal of the worker's, against real
+//! listeners.
 
 mod listeners;
 
@@ -10,10 +11,10 @@ use ralph_worker::sandbox::{Network, SandboxMode, bubblewrap, support};
 use self::listeners::Listeners;
 use super::scene::{Scene, scene, turn};
 
-/// Who tries.
 const WHO: [&str; 3] = ["agent", "child", "terminal"];
 
-/// What every machine lets through where nothing forbids it. The kernel, or the user, may lack the others.
+/// Attempts that succeed on every machine if nothing forbids them. The kernel or the user may lack the
+/// others.
 const ALWAYS: &[&str] = &[
     "tcp",
     "tcp-any-address",
@@ -41,14 +42,14 @@ fn stage(mode: SandboxMode, network: &str, listeners: &Listeners) -> Scene {
     stage
 }
 
-/// What was reached, by whom.
+/// The attempts that succeeded, with who made them.
 async fn reached(mode: SandboxMode, network: impl Fn(&Listeners) -> String) -> BTreeSet<String> {
     let listeners = Listeners::open().await;
     let played = stage(mode, &network(&listeners), &listeners).play().await;
     assert_eq!(played.end.ended, turn("end_turn"), "{}", played.transcript());
-    let told = std::fs::read_to_string(played.path("told")).unwrap_or_default();
+    let results = std::fs::read_to_string(played.path("results")).unwrap_or_default();
     let mut reached = listeners.reached().await;
-    reached.extend(told.lines().map(str::to_owned));
+    reached.extend(results.lines().map(str::to_owned));
     reached
 }
 
@@ -57,7 +58,7 @@ fn by_all(what: &[&str]) -> BTreeSet<String> {
     WHO.into_iter().flat_map(by).collect()
 }
 
-/// Whether this kernel is set up for it.
+/// Whether this kernel supports the attempt.
 fn is_possible(what: &str) -> bool {
     if what.ends_with("-mapped") {
         return std::net::UdpSocket::bind("[::]:0").is_ok();
@@ -69,7 +70,7 @@ fn is_possible(what: &str) -> bool {
     true
 }
 
-/// The walls that this machine has.
+/// The kinds of sandbox that this machine has.
 fn walls() -> Vec<SandboxMode> {
     let mut walls = vec![SandboxMode::Landlock];
     if bubblewrap().is_some() {
@@ -81,7 +82,7 @@ fn walls() -> Vec<SandboxMode> {
 }
 
 #[tokio::test]
-async fn everything_is_reached_where_the_network_is_open() {
+async fn everything_is_reached_if_the_network_is_open() {
     for mode in walls().into_iter().chain([SandboxMode::None]) {
         let reached = reached(mode, |_| "open".to_owned()).await;
         let possible: Vec<&str> = ALWAYS.iter().copied().filter(|what| is_possible(what)).collect();
@@ -96,7 +97,7 @@ async fn everything_is_reached_where_the_network_is_open() {
 
 #[tokio::test]
 async fn nothing_is_reached_without_a_network() {
-    // With a network of its own a session may make sockets, which lead nowhere.
+    // With its own network namespace a session may open sockets, which lead nowhere.
     let made = ["listen", "listen-unbound", "raw", "ping", "sctp", "path-socket"];
     for mode in walls() {
         let reached = reached(mode, |_| "none".to_owned()).await;
@@ -113,15 +114,15 @@ async fn nothing_is_reached_without_a_network() {
 }
 
 #[tokio::test]
-async fn only_the_proxy_is_reached_where_there_is_one() {
+async fn only_a_configured_proxy_is_reached() {
     assert!(support().abi >= 4, "this test needs Landlock ABI 4");
     for mode in walls() {
-        // By name: inside there is nobody to ask for its address.
+        // The proxy is given by name: there is no name server inside.
         let mut reached = reached(mode, |listeners| {
             format!("http://localhost:{}", listeners.ports()[2])
         })
         .await;
-        // Landlock doesn't see it; `doctor` says so.
+        // Landlock doesn't restrict this; `doctor` says so.
         reached.retain(|what| !what.ends_with("/listen-unbound"));
         assert_eq!(
             reached,
@@ -132,7 +133,7 @@ async fn only_the_proxy_is_reached_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_session_that_only_reads_has_the_same_network() {
+async fn a_read_only_session_has_the_same_network() {
     let listeners = Listeners::open().await;
     let stage = stage(SandboxMode::Landlock, "none", &listeners).access(Access::ReadOnly);
     let played = stage.play().await;
@@ -151,7 +152,7 @@ async fn a_policy_that_nothing_enforces_starts_no_agent() {
 }
 
 #[tokio::test]
-async fn a_proxy_without_an_address_is_told() {
+async fn a_proxy_without_an_address_is_reported() {
     let mut stage = scene("@say hi");
     stage.spec.sandbox.network = "http://user:hidden-word@no-such-host.invalid"
         .parse::<Network>()

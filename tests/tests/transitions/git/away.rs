@@ -1,4 +1,4 @@
-//! Git servers that are away: what that costs a task, and work that reaches them late.
+//! Unreachable git servers: their cost for a task, and work that reaches the server late.
 
 use ralph_coordinator::domain::outcome;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
@@ -9,7 +9,7 @@ use ralph_shared::wire::{Assignment, Ended, IntegrationEnd, WorkspaceOrder};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 
 use crate::pool::Pool;
-use crate::scene::Scene;
+use crate::scene::{Scene, turn};
 
 async fn steer(world: &World, task: TaskId, command: TaskCommand) -> CommandOutcome {
     control::task(&world.db, task, command, "test", None)
@@ -18,7 +18,7 @@ async fn steer(world: &World, task: TaskId, command: TaskCommand) -> CommandOutc
         .0
 }
 
-/// Where an assignment starts: the commit and its ref.
+/// The commit and ref from which an assignment starts.
 fn start(of: &Assignment) -> Option<(String, String)> {
     match &of.workspace {
         WorkspaceOrder::Git(git) => git.start.clone().zip(git.start_ref.clone()),
@@ -35,7 +35,7 @@ async fn state(world: &World, task: TaskId) -> (String, i16, i16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn server_that_is_away_counts_against_nobody_until_it_is_for_long() {
+async fn an_unreachable_server_needs_a_person_after_five_sessions() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -72,13 +72,13 @@ async fn server_that_is_away_counts_against_nobody_until_it_is_for_long() {
     assert_eq!(
         counted,
         (0, 0, 0),
-        "no iteration, no failure that others are told of"
+        "no iteration, no failure report, no other outcome"
     );
 }
 
-/// A worker sends a report again until it is settled, so both may be read together.
+/// A worker sends a report again until it is settled, so a coordinator may read both together.
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_work_is_not_gone_on_with_though_its_report_comes_twice_at_once() {
+async fn work_of_a_failure_that_is_reported_twice_is_not_continued() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -90,19 +90,16 @@ async fn failed_work_is_not_gone_on_with_though_its_report_comes_twice_at_once()
         .unwrap();
     let pool = Pool::join(&world).await;
     let of = pool.claim(1).await.pop().unwrap();
-    let turn = Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let text = format!("<task-failed>{}</task-failed>", tasks[0]);
-    let report = pool.session(&of, turn, &text, 1);
+    let report = pool.session(&of, turn(), &text, 1);
     pool.report(vec![report.clone(), report]).await;
     let next = pool.claim(1).await.pop().unwrap();
     assert_eq!(start(&next), None);
 }
 
-/// What a session made, and whose push failed, is where the next one begins once it got there.
+/// Work whose push failed is the next session's start once it reached the server.
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_is_pushed_late_is_known_and_gone_on_with() {
+async fn the_next_session_continues_work_that_was_pushed_late() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -116,9 +113,6 @@ async fn work_that_is_pushed_late_is_known_and_gone_on_with() {
     let task = tasks[0];
     let pool = Pool::join(&world).await;
     let of = pool.claim(1).await.pop().unwrap();
-    let turn = || Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let text = format!("<task-done>{task}</task-done>");
     let late = pool.session(&of, turn(), &text, 1);
     let mut report = late.clone();
@@ -137,7 +131,7 @@ async fn work_that_is_pushed_late_is_known_and_gone_on_with() {
         let (commit, pushed_ref) = pushed().await;
         assert_eq!((commit, pushed_ref), Pool::pushed_by(&of));
     }
-    // It changed nothing else: the attempt failed once.
+    // The late report changed nothing else: the attempt failed once.
     assert_eq!(state(&world, task).await, ("pending".to_owned(), 1, 0));
     sqlx::query("update ready_tasks set not_before = now()")
         .execute(&world.db)
@@ -146,7 +140,7 @@ async fn work_that_is_pushed_late_is_known_and_gone_on_with() {
     let next = pool.claim(1).await.pop().unwrap();
     let (commit, pushed_ref) = Pool::pushed_by(&of);
     assert_eq!(start(&next), commit.zip(pushed_ref));
-    // Once something else was begun, it is only noted.
+    // Once another session has begun, the late push is only recorded.
     let mut unpushed = pool.session(&next, turn(), &text, 1);
     Pool::unpushed(&mut unpushed);
     pool.report(vec![unpushed]).await;
@@ -173,8 +167,8 @@ async fn reason(world: &World, task: TaskId) -> String {
     reason.unwrap_or_default()
 }
 
-/// The next integration, which its repository doesn't let in.
-async fn is_not_let_in(scene: &Scene<'_>) {
+/// Claims the next integration and reports that its repository refused the login.
+async fn is_refused_access(scene: &Scene<'_>) {
     scene.no_pauses().await;
     let of = scene.claim().await;
     assert!(Pool::is_integration(&of), "{} {}", of.task, of.kind);
@@ -191,20 +185,20 @@ async fn is_not_let_in(scene: &Scene<'_>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn integration_that_is_not_let_in_waits_with_its_turn_given_back() {
+async fn an_integration_without_access_waits_and_returns_its_turn() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
     let a = scene.tasks[0];
     scene.done(&scene.claim().await).await;
     for times in 1..outcome::MAX_REFUSED_TRIES {
-        is_not_let_in(&scene).await;
-        let stands: (String, i32, i32, i64) = sqlx::query_as(
+        is_refused_access(&scene).await;
+        let integration: (String, i32, i32, i64) = sqlx::query_as(
             "select i.state::text, i.tries, i.away_tries, (select count(*) from notices) from integrations i",
         )
         .fetch_one(&world.db)
         .await
         .unwrap();
-        assert_eq!(stands, ("waiting".to_owned(), 0, times, 0), "nobody is called");
+        assert_eq!(integration, ("waiting".to_owned(), 0, times, 0), "nobody is notified");
         assert_eq!(scene.state(a).await, TaskState::InProgress);
         let reason = reason(&world, a).await;
         assert!(
@@ -225,18 +219,18 @@ async fn integration_that_is_not_let_in_waits_with_its_turn_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_worker_is_let_in_to_land_needs_a_person_whose_approval_lands_it() {
+async fn an_integration_that_no_worker_can_push_lands_after_an_approval() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
     let a = scene.tasks[0];
     scene.done(&scene.claim().await).await;
     for _ in 0..outcome::MAX_REFUSED_TRIES {
         assert_eq!(scene.state(a).await, TaskState::InProgress);
-        is_not_let_in(&scene).await;
+        is_refused_access(&scene).await;
     }
     assert_eq!(scene.state(a).await, TaskState::NeedsReview);
-    let said = reason(&world, a).await;
-    assert!(said.contains(&format!("`task approve {a}` lands it")), "{said}");
+    let why = reason(&world, a).await;
+    assert!(why.contains(&format!("`task approve {a}` lands it")), "{why}");
     let (outcome, _) = approve::approve(&world.db, a, "test", None).await.unwrap();
     assert_eq!(outcome, CommandOutcome::Done(1));
     scene.run_if_over().await;

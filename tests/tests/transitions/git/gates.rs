@@ -1,4 +1,5 @@
-//! The gate on the base: what waits for it, and whose failure is the environment's.
+//! The check of the gate on the base commit: it holds back landings, and it recognizes failures of the
+//! environment.
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
@@ -30,7 +31,7 @@ fn options() -> FeatureOptions {
     }
 }
 
-/// A scene whose worker is there before its feature.
+/// A scene whose worker joins before its feature starts.
 async fn set<'a>(world: &'a World, graph: &str, options: &FeatureOptions) -> Scene<'a> {
     Pool::join(world).await;
     Scene::set(world, graph, options).await
@@ -45,7 +46,7 @@ async fn refused(scene: &Scene<'_>, of: &Assignment, output: &str) {
     scene.holds().await;
 }
 
-/// The check, and the sessions beside it.
+/// Claims the gate's check on the base, and the sessions beside it.
 async fn begun(scene: &Scene<'_>) -> (Assignment, Vec<Assignment>) {
     let (mut checks, sessions): (Vec<_>, Vec<_>) =
         scene.pool.claim(8).await.into_iter().partition(Pool::is_check);
@@ -76,14 +77,14 @@ async fn reason(scene: &Scene<'_>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_lands_before_the_gate_passed_on_the_base() {
+async fn nothing_lands_before_the_gate_passes_on_the_base() {
     let world = World::calm().await.unwrap();
     let one = FeatureOptions {
         max_parallel: 1,
         ..options()
     };
     let scene = set(&world, "- {key: a, title: A}", &one).await;
-    // It needs no room beside the one session that may run.
+    // The check needs no slot beside the one session that may run.
     let (check, sessions) = begun(&scene).await;
     scene.done(&sessions[0]).await;
     scene.nothing_is_ready().await;
@@ -96,7 +97,7 @@ async fn nothing_lands_before_the_gate_passed_on_the_base() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gate_that_fails_on_the_base_blocks_the_run_and_burns_no_attempt() {
+async fn a_gate_that_fails_on_the_base_blocks_the_run_and_costs_no_attempt() {
     let world = World::calm().await.unwrap();
     let unattended = FeatureOptions {
         run: RunSettings {
@@ -126,7 +127,7 @@ async fn a_gate_that_fails_on_the_base_blocks_the_run_and_burns_no_attempt() {
     assert_eq!(failures(&scene).await, [0, 0]);
     scene.holds().await;
 
-    // A person's run tries it again; so does a retry while one is under way.
+    // A new run by a person tries the gate again; so does a retry of the check during a run.
     let again = FeatureCommand::Run(Box::new(settings()));
     scene.feature(again).await;
     let check = scene.claim().await;
@@ -148,7 +149,7 @@ async fn a_gate_that_fails_on_the_base_blocks_the_run_and_burns_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_skips_the_check_or_lets_the_gate_fail_on_the_base_has_work_judged_by_it() {
+async fn a_gate_that_may_fail_on_the_base_still_judges_work() {
     let world = World::calm().await.unwrap();
     let scene = set(&world, "- {key: a, title: A}", &options()).await;
     let (check, sessions) = begun(&scene).await;
@@ -167,7 +168,7 @@ async fn who_skips_the_check_or_lets_the_gate_fail_on_the_base_has_work_judged_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_gate_is_tried_in_the_place_of_the_one_that_fails() {
+async fn a_new_gate_replaces_the_one_that_fails() {
     let world = World::calm().await.unwrap();
     let scene = set(&world, "- {key: a, title: A}", &options()).await;
     let (check, sessions) = begun(&scene).await;
@@ -210,7 +211,7 @@ async fn a_worker_of_an_earlier_release_gets_no_check() {
     assert!(Pool::is_check(&check));
 }
 
-/// Three tasks whose gate failed in the same way, and the check that follows.
+/// Completes three tasks whose gate fails in the same way; returns the check that follows.
 async fn failed_the_same_way(scene: &Scene<'_>) -> Assignment {
     let (check, sessions) = begun(scene).await;
     scene.done(&check).await;
@@ -218,7 +219,7 @@ async fn failed_the_same_way(scene: &Scene<'_>) -> Assignment {
         scene.done(one).await;
     }
     for n in 0..3 {
-        // What was refused is worked on anew beside that.
+        // The refused task is worked on again beside the integrations.
         let mut claimed = scene.pool.claim(8).await;
         let at = claimed.iter().position(Pool::is_integration).unwrap();
         let output = format!("/tmp/{n}/x: tool: not found after {n}.5s");
@@ -229,27 +230,27 @@ async fn failed_the_same_way(scene: &Scene<'_>) -> Assignment {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_failure_on_three_tasks_is_the_environments_where_the_base_fails_too() {
+async fn a_failure_shared_by_three_tasks_and_the_base_counts_for_none() {
     let world = World::calm().await.unwrap();
     let scene = set(&world, THREE, &options()).await;
     let check = failed_the_same_way(&scene).await;
-    // Two were counted, and are worked on again.
+    // Two failures were counted, and those tasks are worked on again.
     assert_eq!(failures(&scene).await.iter().sum::<i16>(), 2);
     refused(&scene, &check, "tool: not found").await;
     assert_eq!(failures(&scene).await, [0, 0, 0]);
-    let told: String = sqlx::query_scalar("select reason from task_texts where task_id = $1")
+    let why: String = sqlx::query_scalar("select reason from task_texts where task_id = $1")
         .bind(check.task.0)
         .fetch_one(&world.db)
         .await
         .unwrap();
     assert!(
-        told.contains("the gate failed the same way on 3 tasks: "),
-        "{told}"
+        why.contains("the gate failed the same way on 3 tasks: "),
+        "{why}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_failure_on_three_tasks_counts_where_the_base_passes() {
+async fn a_failure_shared_by_three_tasks_counts_if_the_base_passes() {
     let world = World::calm().await.unwrap();
     let scene = set(&world, THREE, &options()).await;
     let check = failed_the_same_way(&scene).await;
@@ -260,7 +261,7 @@ async fn the_same_failure_on_three_tasks_counts_where_the_base_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_gate_refused_of_idle_tasks_waits_to_land_again() {
+async fn refused_work_of_idle_tasks_waits_to_land_again() {
     let world = World::calm().await.unwrap();
     let once = FeatureOptions {
         max_retries: 0,
@@ -315,16 +316,16 @@ async fn features_with_the_same_base_and_gate_share_a_pass() {
     assert_eq!(check(beside).await, Some(TaskState::Pending));
     pool.report(vec![pool.integration(&of, IntegrationEnd::Checked)])
         .await;
-    // Nobody had begun it.
+    // No worker had begun the second feature's check.
     finish::tick(&world.db).await.unwrap();
     assert_eq!(check(beside).await, Some(TaskState::Done));
     assert_eq!(check(submit("h").await).await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_there_is_one_slot_the_first_session_goes_before_the_check_and_landing_behind_it() {
+async fn one_slot_works_first_then_checks_the_gate_then_lands() {
     let world = World::calm().await.unwrap();
-    // Nobody serves the pool yet.
+    // No worker serves the pool yet.
     let scene = Scene::set(&world, "- {key: a, title: A}\n- {key: b, title: B}", &options()).await;
     let of = scene.claim().await;
     assert_eq!(of.kind, SessionKind::Work);

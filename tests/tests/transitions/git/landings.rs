@@ -1,4 +1,4 @@
-//! What becomes of integrations whose push nobody knows of, that come too late, and whose tasks are taken back.
+//! Integrations whose push may have arrived, reports that come too late, and landings that are reverted.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ async fn decide(scene: &Scene<'_>, of: &Assignment) {
     );
 }
 
-/// What a worker's life is answered that asks whether it may push.
+/// The coordinator's answer to this incarnation's question whether it may push.
 async fn asked_by(scene: &Scene<'_>, of: &Assignment, incarnation: Incarnation) -> DecideAnswer {
     let request = DecideRequest {
         dispatch: of.dispatch,
@@ -53,7 +53,7 @@ fn failed() -> IntegrationEnd {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
+async fn a_task_whose_push_may_have_arrived_cannot_be_cancelled() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
     let [a, _] = scene.tasks[..] else { panic!() };
@@ -75,7 +75,7 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
             "{command:?}: {outcome:?}"
         );
     }
-    // Whoever comes next finishes it as it was decided.
+    // The next worker finishes the push as it was decided.
     scene.no_pauses().await;
     let next = scene.claim().await;
     let Work::Integrate(order) = &next.work else {
@@ -89,15 +89,15 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
     assert_ne!(
         integration(&world, a).await,
         "decided",
-        "now it can't arrive any more"
+        "the push can't arrive any more"
     );
     assert_eq!(scene.steer(a, TaskCommand::Cancel).await, CommandOutcome::Done(1));
     scene.holds().await;
 }
 
-/// `feature run` is refused of what is paused.
+/// A paused feature refuses `feature run`, so the message names `feature resume`.
 #[tokio::test(flavor = "multi_thread")]
-async fn whether_a_push_arrived_is_found_out_by_a_paused_feature_that_goes_on() {
+async fn a_paused_features_unknown_push_names_feature_resume() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
     scene.done(&scene.claim().await).await;
@@ -113,9 +113,9 @@ async fn whether_a_push_arrived_is_found_out_by_a_paused_feature_that_goes_on() 
     );
 }
 
-/// Nobody works on a cancelled feature, so nobody will find out.
+/// Nobody works on a cancelled feature, so nobody will find out whether the push arrived.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {
+async fn an_unknown_push_of_a_cancelled_feature_can_be_cancelled() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
     let [a, _] = scene.tasks[..] else { panic!() };
@@ -126,7 +126,7 @@ async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {
     let outcome = scene.steer(a, TaskCommand::Cancel).await;
     assert!(
         matches!(outcome, CommandOutcome::Refused(_)),
-        "it is being pushed: {outcome:?}"
+        "the push is under way: {outcome:?}"
     );
     scene
         .pool
@@ -137,7 +137,7 @@ async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rebase_that_is_told_after_its_turn_was_lost_is_done_again() {
+async fn a_rebase_reported_after_its_turn_was_lost_is_repeated() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         verify: true,
@@ -153,7 +153,7 @@ async fn a_rebase_that_is_told_after_its_turn_was_lost_is_done_again() {
     let of = scene.claim().await;
     assert!(Pool::is_integration(&of));
     let other = if of.task == a { b } else { a };
-    // Its worker isn't heard until the lease is over; the other one goes first by now.
+    // The worker is silent until its lease ends; meanwhile the other integration goes first.
     sqlx::query("update dispatches set lease_until = '-infinity' where id = $1")
         .bind(of.dispatch.0)
         .execute(&world.db)
@@ -193,7 +193,7 @@ const PARTS: &str = "- {key: t, title: T}\n- {key: p, title: P, after: [t]}\n- {
                      - {key: d, title: D, parent: p}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
+async fn children_wait_again_for_their_parents_reverted_blocker() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, PARTS, &FeatureOptions::default()).await;
     let [t, p, c, d] = scene.tasks[..] else { panic!() };
@@ -223,7 +223,7 @@ async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
         let of = scene.claim().await;
         assert!(
             matches!(of.work, Work::Git(_)),
-            "{} begins before all is taken back",
+            "{} begins before everything is reverted",
             of.task
         );
         scene.done(&of).await;
@@ -245,13 +245,13 @@ async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
 
 const THREE: &str = "- {key: s, title: S}\n- {key: t, title: T}\n- {key: x, title: X}";
 
-/// What conflicted twice in a row waits outside of the queue for others like it.
+/// A task that conflicted twice in a row waits outside of the queue for others like it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_while_something_waits_for_others_that_conflicted() {
+async fn a_run_continues_while_a_task_waits_for_other_conflicting_ones() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, THREE, &FeatureOptions::default()).await;
     let [s, t, x] = scene.tasks[..] else { panic!() };
-    // A person looks at X, which nobody works on.
+    // X waits for a person's review; nobody works on it.
     for query in [
         "update tasks set state = 'needs_review' where id = $1",
         "delete from ready_tasks where task_id = $1",
@@ -283,7 +283,7 @@ async fn a_run_goes_on_while_something_waits_for_others_that_conflicted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parts_of_what_conflicted_are_looked_through_for_its_markers() {
+async fn children_of_a_conflicting_task_are_searched_for_conflict_markers() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
     let [a, b] = scene.tasks[..] else { panic!() };
@@ -309,7 +309,7 @@ async fn parts_of_what_conflicted_are_looked_through_for_its_markers() {
     let text = "<task-graph>- {key: x, title: X}\n- {key: y, title: Y, parent: x}</task-graph>";
     let split = scene.pool.session(&again, turn(), text, 1);
     scene.pool.report(vec![split]).await;
-    // The part of a part begins from the tree that the attempt left.
+    // A child of a child starts from the attempt's tree.
     scene.done(&scene.claim().await).await;
     let lands = scene.claim().await;
     let Work::Integrate(order) = &lands.work else {

@@ -1,4 +1,4 @@
-//! Features of one repository that end together and are merged into one base.
+//! Features of one repository that end together and are merged into one base branch.
 
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
@@ -17,7 +17,7 @@ struct Together<'a> {
 }
 
 impl<'a> Together<'a> {
-    /// Three features with a task each, whose merges wait in this order.
+    /// Three features with one task each, whose merges wait in this order.
     async fn merging(world: &'a World, order: [usize; 3]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -80,7 +80,7 @@ impl<'a> Together<'a> {
         .await;
     }
 
-    /// The merge whose turn it is, however many slots are free.
+    /// The merge whose turn it is; it must be the only one, however many slots are free.
     async fn next(&self, feature: usize) -> Assignment {
         let mut claimed = self.pool.claim(8).await;
         assert_eq!(claimed.len(), 1, "{claimed:?}");
@@ -97,10 +97,10 @@ async fn merges_into_one_branch_take_turns_in_the_order_of_their_ends() {
     let of = together.next(1).await;
     let put_off = "select count(*) from ready_tasks where not_before > now()";
     let put_off: i64 = sqlx::query_scalar(put_off).fetch_one(&world.db).await.unwrap();
-    assert_eq!(put_off, 0, "the next one's turn may come at once");
-    assert!(together.pool.claim(8).await.is_empty(), "one at a time");
+    assert_eq!(put_off, 0, "no merge is delayed");
+    assert!(together.pool.claim(8).await.is_empty(), "merges run one at a time");
     together.is_delivered(&of).await;
-    // What the gate refuses leaves, and waits for a person.
+    // A merge that the gate refuses leaves the queue and waits for a person.
     let of = together.next(0).await;
     let refused = IntegrationEnd::GateFailed {
         command: "make".to_owned(),
@@ -113,7 +113,7 @@ async fn merges_into_one_branch_take_turns_in_the_order_of_their_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_merge_that_has_to_wait_keeps_no_other_from_its_turn() {
+async fn a_merge_that_has_to_wait_does_not_block_the_others() {
     let world = World::calm().await.unwrap();
     let together = Together::merging(&world, [0, 1, 2]).await;
     let of = together.next(0).await;

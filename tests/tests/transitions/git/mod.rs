@@ -1,4 +1,4 @@
-//! Landings, gates and changes of branches, and servers that are away.
+//! Landings, gates and changes of branches, and unreachable git servers.
 
 pub(crate) mod away;
 pub(crate) mod gates;

@@ -1,4 +1,4 @@
-//! Changes of branches without an agent: who decides about them, and how they come again.
+//! Branch operations without an agent: decisions, cancellations and retries.
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand, TaskCommand};
@@ -7,12 +7,13 @@ use ralph_coordinator::flow::{edit::remove, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{
-    Assignment, DecideAnswer, DecideRequest, Ended, GitOperation, IntegrationEnd, MergeHow, Work,
+    Assignment, DecideAnswer, DecideRequest, GitOperation, IntegrationEnd, MergeHow, Work,
     WorkspaceOrder,
 };
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 
 use crate::pool::Pool;
+use crate::scene::turn;
 
 const CHAIN: &str = "- {key: a, title: A}\n- {key: b, title: B, after: [a]}";
 
@@ -56,15 +57,12 @@ impl<'a> Landed<'a> {
         self.pool.claim(1).await.pop().expect("nothing is ready")
     }
 
-    /// It went well.
+    /// Reports success.
     async fn ends(&self, of: &Assignment) {
         let report = match of.work {
             Work::Session(_) => {
-                let ended = Ended::Turn {
-                    stop_reason: "end_turn".into(),
-                };
                 self.pool
-                    .session(of, ended, &format!("<task-done>{}</task-done>", of.task), 1)
+                    .session(of, turn(), &format!("<task-done>{}</task-done>", of.task), 1)
             }
             _ => self.pool.integration(
                 of,
@@ -77,7 +75,7 @@ impl<'a> Landed<'a> {
         self.pool.report(vec![report]).await;
     }
 
-    /// Asks for the base to be taken in, and starts a run for that.
+    /// Requests an update from the base branch, and starts a run for it.
     async fn update(&self) -> TaskId {
         let templates = &self.world.settings.templates;
         let (operated, _) =
@@ -91,7 +89,7 @@ impl<'a> Landed<'a> {
         tasks[0]
     }
 
-    /// Asks for a merge into a branch, or into the base, and starts a run for that.
+    /// Requests a merge into a branch, or into the base, and starts a run for it.
     async fn merge(&self, into: Option<&str>) -> TaskId {
         let (db, how) = (&self.world.db, MergeHow::Merge);
         let (operated, _) = operations::merge(
@@ -161,7 +159,7 @@ impl<'a> Landed<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_pushed() {
+async fn a_decided_push_cannot_be_cancelled_nor_a_cancelled_one_decided() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;
 
@@ -183,7 +181,7 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
     assert_eq!(
         landed.decide(&of).await,
         DecideAnswer::Decided,
-        "asked again, the same"
+        "the same answer to the same question"
     );
     landed.ends(&of).await;
 
@@ -205,9 +203,9 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
     assert!(matches!(landed.decide(&of).await, DecideAnswer::Refused { .. }));
 }
 
-/// The answer to its push got lost: until another try has looked, it may be on the branch.
+/// The answer to the push was lost: it may be on the branch until another try has checked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
+async fn an_operation_whose_push_may_have_arrived_cannot_be_cancelled() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;
     let unknown = |retry| IntegrationEnd::Failed {
@@ -237,7 +235,7 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
         .unwrap();
     let next = landed.next().await;
     assert_eq!(next.task, task);
-    // That one has not looked yet.
+    // The next try has not checked yet.
     is_refused(task, TaskCommand::Cancel).await;
     is_refused(task, TaskCommand::Release).await;
     let void = IntegrationEnd::Void {
@@ -250,7 +248,7 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
         CommandOutcome::Done(1)
     );
 
-    // Whoever was asked may look, or have it done again.
+    // Once a person is asked, they may cancel the operation or have it repeated.
     for command in [TaskCommand::Cancel, TaskCommand::Retry] {
         let task = landed.update().await;
         let of = landed.next().await;
@@ -275,7 +273,7 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_may_have_arrived_is_found_out_once_its_paused_feature_goes_on() {
+async fn a_paused_features_unknown_operation_names_feature_resume() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;
     let task = landed.update().await;
@@ -302,7 +300,7 @@ async fn a_change_that_may_have_arrived_is_found_out_once_its_paused_feature_goe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_whose_branch_moved_under_it_waits_longer_each_time() {
+async fn an_operation_whose_branch_moved_waits_longer_each_time() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;
     let task = landed.update().await;
@@ -314,7 +312,7 @@ async fn a_change_whose_branch_moved_under_it_waits_longer_each_time() {
         };
         landed.pool.report(vec![landed.pool.integration(&of, void)]).await;
         let mut conn = world.db.acquire().await.unwrap();
-        // What is left of it: the pauses are 250, 500 and 1,000 ms.
+        // The measured part of the pauses of 250, 500 and 1,000 ms.
         let pause_ms: f64 = sqlx::query_scalar(
             "select (extract(epoch from q.not_before - d.settled_at) * 1000)::float8
              from ready_tasks q
@@ -339,15 +337,15 @@ async fn a_change_whose_branch_moved_under_it_waits_longer_each_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_taken_back_by_two_at_once_in_whatever_order_they_are_asked_for() {
+async fn a_landing_has_at_most_one_open_revert_in_any_order() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;
     let [a, b] = landed.tasks[..] else { panic!() };
     let Operated::Accepted(first) = landed.revert(b, false).await else {
-        panic!("b can be taken back")
+        panic!("b can be reverted")
     };
     let Operated::Refused(why) = landed.revert(a, true).await else {
-        panic!("b is taken back twice")
+        panic!("b is reverted twice")
     };
     assert!(
         why.contains(&first[0].to_string()) && why.contains(&b.to_string()),
@@ -358,7 +356,7 @@ async fn nothing_is_taken_back_by_two_at_once_in_whatever_order_they_are_asked_f
         CommandOutcome::Done(1)
     );
     let Operated::Accepted(both) = landed.revert(a, true).await else {
-        panic!("both can be taken back")
+        panic!("both can be reverted")
     };
     assert_eq!(both.len(), 2);
     for one in [a, b] {
@@ -367,7 +365,7 @@ async fn nothing_is_taken_back_by_two_at_once_in_whatever_order_they_are_asked_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_no_agent_reads_no_memory() {
+async fn an_operation_without_an_agent_reads_no_memory() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;
     landed.update().await;
@@ -380,9 +378,9 @@ async fn what_has_no_agent_reads_no_memory() {
     assert!(matches!(of.work, Work::Git(_)));
 }
 
-/// Both have conflicted twice in a row; `a` fails and has to wait for a while.
+/// Both tasks have conflicted twice in a row; `a` fails and has to back off.
 #[tokio::test(flavor = "multi_thread")]
-async fn back_off_holds_for_what_conflicted_twice_and_keeps_nobody_waiting() {
+async fn a_conflicting_tasks_back_off_does_not_delay_the_other() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -401,13 +399,10 @@ async fn back_off_holds_for_what_conflicted_twice_and_keeps_nobody_waiting() {
         sqlx::query(query).execute(&world.db).await.unwrap();
     }
     let failed = |of: &Assignment| {
-        let ended = Ended::Turn {
-            stop_reason: "end_turn".into(),
-        };
-        pool.session(of, ended, &format!("<task-failed>{}</task-failed>", of.task), 1)
+        pool.session(of, turn(), &format!("<task-failed>{}</task-failed>", of.task), 1)
     };
     pool.report(vec![failed(&of)]).await;
-    // `a` would go first, but for its back-off.
+    // `a` would go first without its back-off.
     let of = pool.claim(2).await;
     assert_eq!(of.iter().map(|of| of.task).collect::<Vec<_>>(), [b]);
     pool.report(vec![failed(&of[0])]).await;
@@ -423,7 +418,7 @@ async fn back_off_holds_for_what_conflicted_twice_and_keeps_nobody_waiting() {
             .fetch_one(&mut *conn)
             .await
             .unwrap();
-    assert_eq!(queued, [first], "the one whose time comes first");
+    assert_eq!(queued, [first], "the task whose time comes first");
     let delay_ms = store::queue::ready::delay_ms(&mut conn, TaskId(first))
         .await
         .unwrap();
@@ -432,9 +427,9 @@ async fn back_off_holds_for_what_conflicted_twice_and_keeps_nobody_waiting() {
     assert!(pool.claim(1).await.is_empty());
 }
 
-/// What lands while a merge runs is not in it; what went into another branch is not in the base.
+/// A task that lands during a merge is not part of it. A merge into another branch is none into the base.
 #[tokio::test(flavor = "multi_thread")]
-async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_base() {
+async fn a_finished_feature_is_merged_unless_its_base_has_all_of_it() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;
     sqlx::query("update features set merge = 'squash'")
@@ -468,7 +463,7 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
         .pool
         .report(vec![landed.pool.integration(&at_end, delivered(&at_end))])
         .await;
-    assert!(landed.pool.claim(1).await.is_empty(), "all of it is in the base");
+    assert!(landed.pool.claim(1).await.is_empty(), "the base has all of it");
 
     // Another task lands while a person's merge runs.
     let task = landed.merge(None).await;
@@ -490,10 +485,10 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
     assert_eq!(
         merges_into(&at_end),
         ("main".to_owned(), true),
-        "it did not go along"
+        "the merge did not include it"
     );
     assert_eq!(of_last(&at_end), Some(format!("{:040x}", 9)));
-    // Whoever cancels that merge does not get it again.
+    // A person who cancels that merge does not get it again.
     assert_eq!(
         landed.steer(at_end.task, TaskCommand::Cancel).await,
         CommandOutcome::Done(1)
@@ -501,7 +496,7 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
     assert!(landed.pool.claim(1).await.is_empty());
 }
 
-/// A merge that brought all that had landed.
+/// The report of a merge that included everything landed.
 fn delivered(of: &Assignment) -> IntegrationEnd {
     IntegrationEnd::Delivered {
         commit: format!("{:040x}", 7),
@@ -510,7 +505,7 @@ fn delivered(of: &Assignment) -> IntegrationEnd {
     }
 }
 
-/// What had landed last when it was claimed.
+/// The last landed commit when the assignment was claimed.
 fn of_last(of: &Assignment) -> Option<String> {
     match &of.workspace {
         WorkspaceOrder::Git(git) => git.landed.as_ref().map(|landed| landed.commit.clone()),
@@ -518,9 +513,10 @@ fn of_last(of: &Assignment) -> Option<String> {
     }
 }
 
-/// The branch holds what a deleted task landed, so what lands on it has to as well, and a merge brought it.
+/// The branch contains a deleted task's landing, so later landings must contain it too, and a merge included
+/// it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_landed_last_stays_known_when_its_task_is_deleted() {
+async fn the_last_landed_commit_stays_known_after_its_task_is_deleted() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;
     let [a, b] = landed.tasks[..] else { panic!() };
@@ -535,7 +531,7 @@ async fn what_landed_last_stays_known_when_its_task_is_deleted() {
         .pool
         .report(vec![landed.pool.integration(&merge, delivered(&merge))])
         .await;
-    // The last one first: what is left landed before it.
+    // Delete the last one first: the other landed before it.
     for task in [b, a] {
         let (deleted, _) = remove::task(&world.db, task, "test").await.unwrap();
         assert_eq!(deleted, CommandOutcome::Done(1));
@@ -551,7 +547,7 @@ async fn what_landed_last_stays_known_when_its_task_is_deleted() {
             "the base has all of it already"
         );
     }
-    // What lands after that is the last.
+    // A later landing becomes the last one.
     landed.update().await;
     let update = landed.next().await;
     landed.ends(&update).await;

@@ -1,4 +1,4 @@
-//! What people, or the end of a feature, ask of branches, and what becomes of that as things stand.
+//! Branch operations that a person or the end of a feature requests, and when they are refused or void.
 
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::defaults::TaskDefaults;
@@ -15,7 +15,7 @@ use crate::scene::{Scene, turn};
 
 const ONE: &str = "- {key: a, title: A}";
 
-/// The feature `f`, whose only task landed.
+/// The feature `f`, whose only task has landed.
 async fn landed(world: &World) -> Scene<'_> {
     let scene = Scene::set(world, ONE, &FeatureOptions::default()).await;
     scene.done(&scene.claim().await).await;
@@ -24,7 +24,7 @@ async fn landed(world: &World) -> Scene<'_> {
     scene
 }
 
-/// Asks for the base to be taken in.
+/// Requests an update from the base branch.
 async fn update(scene: &Scene<'_>) -> TaskId {
     let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
     let (operated, _) = operations::update(db, templates, scene.feature, TaskId::new(), "test")
@@ -37,7 +37,7 @@ async fn update(scene: &Scene<'_>) -> TaskId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_merge_that_a_limit_forbids_is_told_with_the_runs_end() {
+async fn a_runs_reason_names_the_merge_that_a_limit_forbade() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, ONE, &FeatureOptions::default()).await;
     scene.done(&scene.claim().await).await;
@@ -57,7 +57,7 @@ async fn a_merge_that_a_limit_forbids_is_told_with_the_runs_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_branches_that_conflicts_is_not_split() {
+async fn a_conflicting_branch_operation_cannot_be_split() {
     let world = World::calm().await.unwrap();
     let scene = landed(&world).await;
     let task = update(&scene).await;
@@ -90,7 +90,7 @@ async fn a_change_of_branches_that_conflicts_is_not_split() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_branches_gets_no_parts() {
+async fn a_branch_operation_gets_no_children() {
     let world = World::calm().await.unwrap();
     let scene = landed(&world).await;
     let task = update(&scene).await;
@@ -110,12 +110,12 @@ async fn a_change_of_branches_gets_no_parts() {
         "{added:?}"
     );
     scene.run().await;
-    assert_eq!(scene.claim().await.task, task, "it is done as before");
+    assert_eq!(scene.claim().await.task, task, "the operation is unchanged");
 }
 
-/// While the feature doesn't run, nothing tries it again by itself.
+/// While the feature doesn't run, nothing retries the push by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
+async fn an_unknown_push_of_a_stopped_feature_names_feature_run() {
     let world = World::calm().await.unwrap();
     let scene = landed(&world).await;
     let task = update(&scene).await;
@@ -147,7 +147,7 @@ async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
         .unwrap();
     let why = refused().await;
     assert!(why.contains("`feature run f` has a worker find out"), "{why}");
-    // That finds out, and then it can be cancelled.
+    // The run finds out, and then the task can be cancelled.
     scene.run().await;
     let looks = scene.claim().await;
     assert_eq!(looks.task, task);
@@ -165,7 +165,7 @@ async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
+async fn merges_into_another_branch_or_by_another_method_differ() {
     let world = World::calm().await.unwrap();
     let scene = landed(&world).await;
     let merge = async |how: MergeHow, into: Option<&str>| {
@@ -185,15 +185,15 @@ async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
         matches!(wanted.unwrap().0, Operated::Accepted(_))
     };
     assert!(merge(MergeHow::Merge, Some("release")).await);
-    assert!(!merge(MergeHow::Merge, Some("release")).await, "it is open");
+    assert!(!merge(MergeHow::Merge, Some("release")).await, "the same merge is still open");
     assert!(merge(MergeHow::Squash, Some("release")).await);
     assert!(merge(MergeHow::Merge, None).await);
-    assert!(!merge(MergeHow::Merge, Some("main")).await, "that is its base");
+    assert!(!merge(MergeHow::Merge, Some("main")).await, "main is the base");
     scene.holds().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
+async fn a_revert_of_the_only_done_child_blocks_the_parents_dependents() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: o, title: O}\n- {key: p, title: P, parent: o}\n- {key: a, title: A, parent: p}\n\
                  - {key: b, title: B, parent: o}\n- {key: d, title: D, after: [o]}";
@@ -229,7 +229,7 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
     scene.ends(RunOutcome::Blocked).await;
 }
 
-/// Asks for a task's landing to be taken back; returns the task that does it.
+/// Requests the revert of a task's landing; returns the task that does it.
 async fn revert(scene: &Scene<'_>, task: TaskId, redo: bool) -> TaskId {
     let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
     let options = RevertRequest {
@@ -246,7 +246,7 @@ async fn revert(scene: &Scene<'_>, task: TaskId, redo: bool) -> TaskId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
+async fn an_older_revert_does_not_revert_a_newer_landing() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: a, title: A}\n- {key: b, title: B}";
     let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
@@ -255,7 +255,7 @@ async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
     scene.done(&scene.claim().await).await;
     assert_eq!(scene.state(a).await, TaskState::Done);
 
-    // Two that are under way at once: the second of them finds the landing gone.
+    // Two reverts run at once: the second one finds the landing gone.
     let older = revert(&scene, a, false).await;
     assert_eq!(
         scene.steer(older, TaskCommand::Skip).await,
@@ -286,7 +286,7 @@ async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
     assert_eq!(landings, 1);
     scene.holds().await;
 
-    // One that was skipped, and is void by now.
+    // A skipped revert that has become void.
     let older = revert(&scene, a, false).await;
     assert_eq!(
         scene.steer(older, TaskCommand::Skip).await,
@@ -296,7 +296,7 @@ async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
     scene.done(&scene.claim().await).await;
     assert_eq!(scene.state(a).await, TaskState::Cancelled);
     let CommandOutcome::Refused(why) = scene.steer(older, TaskCommand::Retry).await else {
-        panic!("it is tried again")
+        panic!("the retry was accepted")
     };
     assert!(
         why.contains("was taken back before") && why.contains(&format!("`task revert {a}`")),
@@ -306,7 +306,7 @@ async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_ends_waits_for_no_verdict() {
+async fn a_task_that_a_person_marks_done_waits_for_no_verdict() {
     let world = World::calm().await.unwrap();
     let graph = "- {key: a, title: A, verify: true}\n- {key: b, title: B}";
     let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
@@ -327,9 +327,9 @@ async fn what_a_person_ends_waits_for_no_verdict() {
     scene.holds().await;
 }
 
-/// The command is its worker's own.
+/// The command is configured on each worker.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
+async fn a_merge_command_is_retried_until_a_worker_has_it() {
     let world = World::calm().await.unwrap();
     let scene = landed(&world).await;
     let (db, how) = (&world.db, MergeHow::Command);

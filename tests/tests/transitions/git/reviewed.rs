@@ -1,4 +1,4 @@
-//! When the whole of a feature is reviewed again.
+//! When a feature gets another review.
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::control::{CommandOutcome, TaskCommand};
@@ -10,14 +10,14 @@ use crate::scene::{Scene, turn};
 
 const THREE: &str = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, title: C}";
 
-/// A review that asks for nothing.
+/// Reports a review without requests.
 async fn passes(scene: &Scene<'_>, of: &Assignment) {
     assert_eq!(of.kind.as_str(), "review");
     let report = scene.pool.session(of, turn(), "<review-pass/>", 0);
     scene.pool.report(vec![report]).await;
 }
 
-/// Works on what is ready, and lands it.
+/// Completes the one ready task and lands it.
 async fn lands(scene: &Scene<'_>) {
     let works = scene.claim().await;
     assert_eq!(works.kind.as_str(), "work");
@@ -28,7 +28,7 @@ async fn lands(scene: &Scene<'_>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_is_tried_again_after_a_review_is_reviewed_while_rounds_are_left() {
+async fn work_retried_after_a_review_is_reviewed_while_rounds_remain() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, THREE, &FeatureOptions::default()).await;
     let [_, b, c] = scene.tasks[..] else { panic!() };
@@ -46,7 +46,7 @@ async fn work_that_is_tried_again_after_a_review_is_reviewed_while_rounds_are_le
     passes(&scene, &scene.claim().await).await;
     scene.ends(RunOutcome::Complete).await;
 
-    // What is skipped again leaves nothing to look at.
+    // A task that is skipped again leaves nothing to review.
     scene.steer(b, TaskCommand::Retry).await;
     scene.run().await;
     scene.steer(b, TaskCommand::Skip).await;
@@ -58,7 +58,7 @@ async fn work_that_is_tried_again_after_a_review_is_reviewed_while_rounds_are_le
     passes(&scene, &scene.claim().await).await;
     scene.ends(RunOutcome::Complete).await;
 
-    // No round is left.
+    // No review round is left.
     scene.steer(c, TaskCommand::Retry).await;
     scene.run().await;
     lands(&scene).await;

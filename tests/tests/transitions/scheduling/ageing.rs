@@ -1,4 +1,4 @@
-//! Who goes first: by priorities that age, and by the weights and deadlines of features.
+//! The order of tasks: priorities that age, and weights of features.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use ralph_tests::harness::{FeatureOptions, World};
 use crate::pool::Pool;
 use crate::scene::turn;
 
-/// A minute goes by for what waits.
+/// Makes all queued tasks a minute older.
 async fn a_minute_passes(world: &World) {
     sqlx::query("update ready_tasks set since = since - interval '1 minute'")
         .execute(&world.db)
@@ -17,7 +17,7 @@ async fn a_minute_passes(world: &World) {
         .unwrap();
 }
 
-/// Claims for one slot and ends the session at once. Returns the task.
+/// Claims for one slot and completes the session at once; returns its task.
 async fn next(pool: &Pool<'_>) -> TaskId {
     let of = pool.claim_once(&[&["default"]]).await.remove(0);
     let text = format!("<task-done>{}</task-done>", of.task);
@@ -25,7 +25,7 @@ async fn next(pool: &Pool<'_>) -> TaskId {
     of.task
 }
 
-/// Three urgent tasks are ready at any time of an hour in which one slot takes a task a minute.
+/// Three urgent tasks are ready at any time of an hour, in which one slot takes a task a minute.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_task_waits_beyond_its_bound_under_permanent_load() {
     const LOW: [i32; 5] = [0, 1, 3, 1_000, i32::MAX];
@@ -65,7 +65,7 @@ async fn no_task_waits_beyond_its_bound_under_permanent_load() {
             let priority = f64::from(priority);
             30.0 * priority / (1.0 + priority.abs())
         };
-        // What was ready before, or becomes so until then, goes first; and one task a minute does.
+        // Tasks that are ready before, or become ready until then, go first, at one task a minute.
         let bound = moved(priority) - moved(URGENT) + 6.0;
         let minute = started
             .get(&priority)
@@ -81,7 +81,7 @@ async fn no_task_waits_beyond_its_bound_under_permanent_load() {
     }
 }
 
-/// So many tasks that are ready, of a feature with this weight.
+/// Submits a feature with this weight and 60 ready tasks.
 async fn submit(world: &World, name: &str, weight: i32) -> FeatureId {
     let graph: String = (0..60).map(|n| format!("- {{key: t{n}, title: T}}\n")).collect();
     let (feature, ..) = world
@@ -104,7 +104,7 @@ async fn features_get_slots_in_the_ratio_of_their_weights() {
     submit(&world, "light", 1).await;
     let heavy = submit(&world, "heavy", 3).await;
     let count = |of: &[FeatureId]| of.iter().filter(|feature| **feature == heavy).count();
-    // One slot, session after session.
+    // One slot, one session after the other.
     let mut got = Vec::new();
     for _ in 0..40 {
         let of = pool.claim_once(&[&["default"]]).await.remove(0);
@@ -113,7 +113,7 @@ async fn features_get_slots_in_the_ratio_of_their_weights() {
         got.push(of.feature);
     }
     assert_eq!(count(&got), 30);
-    // Many at once.
+    // Many claims at once.
     let many: Vec<FeatureId> = pool
         .claim_once(&[&["default"]; 8])
         .await

@@ -1,4 +1,5 @@
-//! Concurrency keys: no more sessions are live than a key's limit, whoever claims.
+//! Concurrency keys: a key never has more live sessions than its limit, whichever coordinator serves the
+//! claims.
 
 use ralph_coordinator::domain::scheduling::concurrency::Concurrency;
 use ralph_coordinator::flow::claim;
@@ -41,9 +42,9 @@ async fn waits(world: &World, task: TaskId) -> Option<String> {
         .waits
 }
 
-/// Two coordinators, two features, one of which says that the tasks of another pool have the key as well.
+/// Two coordinators and two features, one of which uses the key in another pool.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_holds_over_features_pools_and_coordinators_that_claim_at_once() {
+async fn a_key_limits_sessions_across_features_pools_and_coordinators() {
     const LIMIT: i64 = 3;
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
@@ -90,7 +91,7 @@ async fn a_key_holds_over_features_pools_and_coordinators_that_claim_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_key_says_so_and_keeps_nothing_else_waiting() {
+async fn a_task_that_waits_for_a_key_says_so_and_delays_no_other() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let graph = "- {key: a, title: A, priority: -5, concurrency: {key: db, limit: 1}}
@@ -114,7 +115,7 @@ async fn what_waits_for_a_key_says_so_and_keeps_nothing_else_waiting() {
         (shown.full_keys.len(), shown.full_keys[0].key.as_str()),
         (1, "db")
     );
-    // A larger limit lets it begin, also when it is said of the whole feature.
+    // A larger limit lets the task begin, even if only the feature names it.
     let larger = Precedence {
         concurrency: Some(Concurrency {
             key: "db".to_owned(),
@@ -130,7 +131,7 @@ async fn what_waits_for_a_key_says_so_and_keeps_nothing_else_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_have_their_features_key_where_they_name_none() {
+async fn a_task_without_a_key_uses_its_features_key() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let graph =

@@ -1,4 +1,4 @@
-//! Features that begin no sooner than a time, and that should be finished by one.
+//! Start times and deadlines of features.
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::finish;
@@ -28,7 +28,7 @@ async fn set(world: &World, feature: FeatureId, to: &Precedence) {
     priority::set(&mut conn, feature, to).await.unwrap();
 }
 
-/// In so many minutes from now.
+/// A deadline in this many minutes.
 fn deadline(minutes: i64) -> Precedence {
     Precedence {
         deadline: Some(Some(OffsetDateTime::now_utc() + Duration::minutes(minutes))),
@@ -41,7 +41,7 @@ async fn claimed(pool: &Pool<'_>, slots: usize) -> Vec<FeatureId> {
     claimed.iter().map(|of| of.feature).collect()
 }
 
-async fn told(world: &World) -> i64 {
+async fn notices(world: &World) -> i64 {
     sqlx::query_scalar("select count(*) from notices where event = 'deadline_passed'")
         .fetch_one(&world.db)
         .await
@@ -55,7 +55,7 @@ async fn is_late(world: &World, feature: FeatureId) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_earliest_deadline_goes_first_and_nothing_begins_too_soon() {
+async fn the_earliest_deadline_goes_first_and_start_times_are_kept() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let without = submit(&world, "without", &Precedence::default()).await;
@@ -65,7 +65,7 @@ async fn the_earliest_deadline_goes_first_and_nothing_begins_too_soon() {
     not_yet.not_before = Some(not_yet.deadline.flatten());
     let not_yet = submit(&world, "not-yet", &not_yet).await;
     assert_eq!(claimed(&pool, 1).await, [sooner]);
-    // Each has its part before one gets more.
+    // Each feature gets its share before one gets more.
     assert_eq!(claimed(&pool, 1).await, [later]);
     assert_eq!(claimed(&pool, 1).await, [without]);
     assert_eq!(claimed(&pool, 1).await, [sooner]);
@@ -78,24 +78,24 @@ async fn the_earliest_deadline_goes_first_and_nothing_begins_too_soon() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_are_told_once_that_a_deadline_has_passed() {
+async fn a_passed_deadline_is_notified_once() {
     let world = World::calm().await.unwrap();
     let feature = submit(&world, "f", &deadline(5)).await;
     finish::tick(&world.db).await.unwrap();
-    assert_eq!((told(&world).await, is_late(&world, feature).await), (0, false));
+    assert_eq!((notices(&world).await, is_late(&world, feature).await), (0, false));
     set(&world, feature, &deadline(-1)).await;
     for _ in 0..2 {
         finish::tick(&world.db).await.unwrap();
     }
-    assert_eq!((told(&world).await, is_late(&world, feature).await), (1, true));
-    // Of another deadline as well.
+    assert_eq!((notices(&world).await, is_late(&world, feature).await), (1, true));
+    // A changed deadline notifies again.
     set(&world, feature, &deadline(-2)).await;
     finish::tick(&world.db).await.unwrap();
-    assert_eq!(told(&world).await, 2);
+    assert_eq!(notices(&world).await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_ends_at_its_features_deadline_where_it_is_to() {
+async fn a_run_ends_at_the_deadline_if_the_feature_says_so() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let feature = submit(&world, "f", &deadline(-1)).await;

@@ -1,4 +1,4 @@
-//! Who goes first, when, and how many at once.
+//! Order, start times and concurrency of tasks.
 
 pub(crate) mod ageing;
 pub(crate) mod concurrency_keys;

@@ -1,17 +1,17 @@
-//! What happened first: by the database's clock, not by ids, which workers make by theirs.
+//! Attempts are ordered by the database's clock, not by ids, which workers derive from their own clocks.
 
 use ralph_coordinator::store::view;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{Ended, Finished};
+use ralph_shared::wire::Finished;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use crate::pool::Pool;
 use crate::scene::{Scene, turn};
 
-/// A slot that asked for long under one id, or whose worker's clock is behind.
+/// A slot may repeat an old claim id, or its worker's clock may be behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn later_attempt_with_an_older_id_is_the_later_one() {
+async fn a_later_attempt_with_an_older_id_is_listed_last() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let mut options = FeatureOptions::default();
@@ -22,9 +22,6 @@ async fn later_attempt_with_an_older_id_is_the_later_one() {
         .unwrap();
     let older = DispatchId::new();
     let first = pool.claim(1).await.pop().unwrap();
-    let turn = || Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let failed = format!("<task-failed>{}</task-failed>", tasks[0]);
     pool.report(vec![pool.session(&first, turn(), &failed, 0)]).await;
     let second = pool.claim_as(older).await.unwrap();
@@ -49,9 +46,10 @@ async fn later_attempt_with_an_older_id_is_the_later_one() {
     assert!(places[0] < places[1], "{prompt}");
 }
 
-/// What its agent said of a failure, and which model it really had, are told to people; each session of it can be looked at.
+/// People see the agent's reason for a failure and the model that it really used, and can open each session
+/// of an attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn people_see_every_session_of_an_attempt_and_why_it_failed() {
+async fn every_session_of_an_attempt_can_be_opened_with_its_reason() {
     let world = World::calm().await.unwrap();
     let options = FeatureOptions {
         verify: true,
@@ -81,12 +79,12 @@ async fn people_see_every_session_of_an_attempt_and_why_it_failed() {
     scene.done(&scene.claim().await).await;
     let of = scene.claim().await;
     assert_eq!(of.task, b);
-    let said = format!(
+    let text = format!(
         "<task-failed>{b}</task-failed><failure-report>what_tried: all\nwhy_failed: there is no such thing\n\
          error_category: unknown\nrelevant_files: a\nstack_trace: none</failure-report>\
          <next-model>opus|sonnet|haiku</next-model>"
     );
-    let mut report = scene.pool.session(&of, turn(), &said, 0);
+    let mut report = scene.pool.session(&of, turn(), &text, 0);
     let Finished::Session(session) = &mut report.report.finished else {
         panic!()
     };

@@ -1,4 +1,4 @@
-//! Tasks that are kept apart, when what they wait for goes back into the queue.
+//! Tasks with overlapping paths, when the task that they wait for returns to the queue.
 
 use ralph_coordinator::flow::control::{self, TaskCommand};
 use ralph_coordinator::flow::{edit::remove, finish, workers::rescue};
@@ -13,7 +13,7 @@ use crate::pool::Pool;
 
 const SAME_FILE: &str = "- {key: a, title: A, paths: [f]}\n- {key: b, title: B, paths: [f]}";
 
-/// Two tasks that change one file, of which one runs and the other is held.
+/// Two tasks that change one file: one runs, and the other is held.
 async fn one_runs(world: &World, pool: &Pool<'_>) -> (Assignment, [TaskId; 2]) {
     let options = FeatureOptions {
         avoid_conflicts: true,
@@ -34,14 +34,14 @@ fn other([a, b]: [TaskId; 2], than: &Assignment) -> TaskId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_task_that_is_taken_back_begins_before_it() {
+async fn a_task_held_by_a_released_one_begins_before_it() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let (running, tasks) = one_runs(&world, &pool).await;
     control::task(&world.db, running.task, TaskCommand::Release, "test", None)
         .await
         .unwrap();
-    // It would be held by the one that it holds.
+    // The released task would be held by the one that it holds.
     assert!(pool.claim(1).await.is_empty());
     finish::tick(&world.db).await.unwrap();
     let next = pool.claim(1).await;
@@ -50,7 +50,7 @@ async fn what_waits_for_a_task_that_is_taken_back_begins_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_task_that_is_lost_begins_at_once() {
+async fn a_task_held_by_a_lost_one_begins_at_once() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let (running, tasks) = one_runs(&world, &pool).await;
@@ -67,11 +67,11 @@ async fn what_waits_for_a_task_that_is_lost_begins_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_task_that_is_deleted_is_queued() {
+async fn a_task_held_by_a_deleted_one_is_queued() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let (running, tasks) = one_runs(&world, &pool).await;
-    // Another one that waits, for the one that waits now.
+    // Add a hold of the running task by the one that is held now.
     let held = other(tasks, &running);
     sqlx::query(
         "insert into path_holds (task_id, feature_id, by_task, path)
@@ -98,7 +98,7 @@ async fn what_waits_for_a_task_that_is_deleted_is_queued() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_taken_from_everybody_is_not_put_back() {
+async fn a_cancelled_task_is_not_put_back_into_the_queue() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let (feature, _, tasks) = world

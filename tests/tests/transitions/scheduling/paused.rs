@@ -1,4 +1,4 @@
-//! While a feature is paused, the wall time of its run stands still.
+//! A paused feature uses none of its run's wall time.
 
 use ralph_coordinator::flow::control::FeatureCommand;
 use ralph_coordinator::flow::finish;
@@ -7,7 +7,7 @@ use ralph_tests::harness::{FeatureOptions, World};
 
 use crate::scene::Scene;
 
-/// Lets so many hours pass for the run that is under way.
+/// Moves the current run this many hours into the past.
 async fn pass(scene: &Scene<'_>, hours: f64) {
     sqlx::query(
         "update runs
@@ -22,7 +22,7 @@ async fn pass(scene: &Scene<'_>, hours: f64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_paused_over_its_wall_time_goes_on_and_then_uses_it_up() {
+async fn a_run_paused_beyond_its_wall_time_continues() {
     let world = World::calm().await.unwrap();
     let mut options = FeatureOptions::default();
     options.run.max_time_ms = Some(24 * 3_600_000);
@@ -44,10 +44,10 @@ async fn a_run_that_was_paused_over_its_wall_time_goes_on_and_then_uses_it_up() 
         pass(&scene, 1.0).await;
         scene.feature(FeatureCommand::Pause).await;
         pass(&scene, 70.0).await;
-        assert_eq!(hours().await, (pauses, None), "it is paused");
+        assert_eq!(hours().await, (pauses, None), "the run is paused");
         scene.feature(FeatureCommand::Resume).await;
         finish::tick(&world.db).await.unwrap();
-        assert_eq!(hours().await, (pauses, None), "it goes on");
+        assert_eq!(hours().await, (pauses, None), "the run continues");
     }
     pass(&scene, 22.0).await;
     scene.nothing_is_ready().await;

@@ -1,4 +1,5 @@
-//! A run that begins with its feature is written by another statement than one that begins later: both keep all that they were given.
+//! Different statements insert a run that begins with its feature and one that begins later; both must store
+//! all settings.
 
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::routing::strategy::Strategy;
@@ -19,7 +20,7 @@ use ralph_tests::harness::World;
 
 use crate::invariants;
 
-/// Nothing of it is what a run has where nobody chose.
+/// Settings that all differ from the defaults.
 fn settings() -> RunSettings {
     RunSettings {
         max_iterations: Some(11),
@@ -56,7 +57,7 @@ async fn run(world: &World, id: RunId) -> Run {
     store::run::read(&mut conn, &[id.0]).await.unwrap().pop().unwrap()
 }
 
-/// What is queued, and for which agent.
+/// Key, pool, agent and priority of each queued task.
 async fn queue(world: &World) -> Vec<(String, String, String, i32)> {
     sqlx::query_as(
         "select x.key, q.pool, q.agent, q.priority from ready_tasks q join task_texts x using (task_id) order by x.key",
@@ -67,7 +68,7 @@ async fn queue(world: &World) -> Vec<(String, String, String, i32)> {
 }
 
 #[tokio::test]
-async fn a_run_that_begins_with_its_feature_is_like_one_that_begins_later() {
+async fn a_run_that_begins_with_its_feature_equals_a_later_one() {
     let world = World::calm().await.unwrap();
     let text = r#"{"tasks": [
         {"key": "a", "title": "A", "priority": 7, "pool": "gpu"},
@@ -93,7 +94,7 @@ async fn a_run_that_begins_with_its_feature_is_like_one_that_begins_later() {
     let queued = queue(&world).await;
     let keys: Vec<&str> = queued.iter().map(|(key, ..)| key.as_str()).collect();
     assert_eq!(keys, ["a", "b", "e"]);
-    // As many tickets are told of as tasks are queued.
+    // The signals ask for one ticket for each queued task.
     assert_eq!(signals.work.remove("gpu"), Some(1));
     assert_eq!(signals.work.remove("default"), Some(2));
     invariants::check(&world.db).await.unwrap();

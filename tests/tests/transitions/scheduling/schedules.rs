@@ -1,4 +1,4 @@
-//! Features that begin by themselves: each firing once, whoever looks and dies.
+//! Scheduled features: each firing counts once, even if several coordinators look or one dies.
 
 use jiff::tz::TimeZone;
 use ralph_coordinator::domain::budget::levels::{Level, Limit};
@@ -51,7 +51,7 @@ async fn draft(world: &World) -> FeatureId {
     submission.feature.id
 }
 
-/// A schedule that was due so long ago.
+/// Sets a schedule that was due this long ago.
 async fn due(world: &World, feature: FeatureId, cron: Option<&str>, missed: Missed, ago: Duration) {
     let new = NewSchedule {
         id: Uuid::now_v7(),
@@ -76,7 +76,7 @@ async fn copies(world: &World) -> Vec<String> {
 type Copied = (String, Option<String>, i32, i32, Option<String>);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_firing_makes_one_copy_though_two_coordinators_look() {
+async fn each_firing_makes_one_copy_with_two_coordinators() {
     let world = World::calm().await.unwrap();
     let feature = draft(&world).await;
     for round in 1..=5 {
@@ -84,10 +84,10 @@ async fn each_firing_makes_one_copy_though_two_coordinators_look() {
         let (one, two) = tokio::join!(schedule::tick(&world.db), schedule::tick(&world.db));
         assert_eq!(one.unwrap().0 + two.unwrap().0, 1);
         assert_eq!(copies(&world).await.len(), round);
-        // It is due next in the night.
+        // The next firing is at night.
         assert_eq!(schedule::tick(&world.db).await.unwrap().0, 0);
     }
-    // A copy is what was submitted, and runs.
+    // A copy equals the submitted feature, and runs.
     let shape: Vec<Copied> = sqlx::query_as(
         "select x.key, p.key, t.priority, t.open_blockers, x.concurrency
          from features f
@@ -128,9 +128,9 @@ async fn each_firing_makes_one_copy_though_two_coordinators_look() {
     assert_eq!(pool.claim_once(&[["default"]; 8]).await.len(), 5);
 }
 
-/// A coordinator that dies within a firing leaves nothing, and the next one fires.
+/// A coordinator that dies during a firing leaves nothing behind, and the next one fires.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_firing_that_is_not_committed_is_fired_by_the_next() {
+async fn a_firing_that_was_not_committed_is_repeated() {
     let world = World::calm().await.unwrap();
     let feature = draft(&world).await;
     due(&world, feature, Some("0 3 * * *"), Missed::Once, Duration::SECOND).await;
@@ -145,7 +145,7 @@ async fn a_firing_that_is_not_committed_is_fired_by_the_next() {
         .await
         .unwrap();
     assert!(made.is_ok());
-    // While it lives, nobody else fires.
+    // While the first coordinator lives, no other fires.
     assert_eq!(schedule::tick(&world.db).await.unwrap().0, 0);
     drop(dying);
     while schedule::tick(&world.db).await.unwrap().0 == 0 {}
@@ -153,7 +153,7 @@ async fn a_firing_that_is_not_committed_is_fired_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_begins_at_its_time_once() {
+async fn a_scheduled_run_begins_once() {
     let world = World::calm().await.unwrap();
     let feature = draft(&world).await;
     due(&world, feature, None, Missed::Skip, -Duration::HOUR).await;
@@ -172,7 +172,7 @@ async fn a_run_begins_at_its_time_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_missed_is_made_up_for_once_or_not_and_what_is_paused_waits() {
+async fn missed_firings_follow_the_setting_and_paused_schedules_wait() {
     let world = World::calm().await.unwrap();
     let feature = draft(&world).await;
     let days = Duration::days(9);
@@ -209,7 +209,7 @@ async fn what_was_missed_is_made_up_for_once_or_not_and_what_is_paused_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hooks_delivery_makes_one_copy_though_it_comes_twice_at_once() {
+async fn a_hook_delivery_that_arrives_twice_makes_one_copy() {
     let world = World::calm().await.unwrap();
     let feature = draft(&world).await;
     let mut conn = world.db.acquire().await.unwrap();
@@ -232,7 +232,7 @@ async fn a_hooks_delivery_makes_one_copy_though_it_comes_twice_at_once() {
         panic!("{fired:?}");
     };
     assert_eq!(again, Some(made));
-    // Another one in the same minute has a name of its own.
+    // Another delivery in the same minute gets its own name.
     assert!(matches!(fire("2").await.unwrap().0, hook::Fired::Made(_)));
     let names = copies(&world).await;
     assert_eq!(names.len(), 2);

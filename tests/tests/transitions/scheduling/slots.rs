@@ -1,4 +1,4 @@
-//! What free slots get of the features that want them.
+//! Distribution of free slots among features.
 
 use ralph_coordinator::domain::scheduling::fairness::Unserved;
 use ralph_coordinator::flow::claim;
@@ -24,9 +24,9 @@ fn tasks_of(assigned: &[Assignment], of: &[TaskId]) -> usize {
     assigned.iter().filter(|one| of.contains(&one.task)).count()
 }
 
-/// A limit that no clock reaches keeps nothing from anybody.
+/// A limit beyond the clock's range stops nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_may_last_longer_than_time_can_be_told() {
+async fn a_time_limit_beyond_the_clocks_range_is_no_limit() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let mut options = FeatureOptions::default();
@@ -37,7 +37,7 @@ async fn a_run_may_last_longer_than_time_can_be_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_in_back_off_keeps_no_slot_from_others() {
+async fn a_feature_in_back_off_takes_no_slot_from_others() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let (waiting, _) = submit(&world, "waiting", FOUR, &FeatureOptions::default()).await;
@@ -52,7 +52,7 @@ async fn a_feature_in_back_off_keeps_no_slot_from_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_feature_cannot_use_of_its_share_goes_to_others() {
+async fn the_unused_share_of_a_feature_goes_to_others() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let one = "- {key: a, title: A}";
@@ -63,7 +63,7 @@ async fn what_a_feature_cannot_use_of_its_share_goes_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_whose_ready_tasks_are_kept_apart_keeps_no_slot_from_others() {
+async fn tasks_held_by_their_paths_take_no_slot_from_others() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let options = FeatureOptions {
@@ -77,7 +77,7 @@ async fn a_feature_whose_ready_tasks_are_kept_apart_keeps_no_slot_from_others() 
     assert_eq!((tasks_of(&assigned, &apart), tasks_of(&assigned, &other)), (1, 4));
 }
 
-/// Tasks in two pools, claimed at once by workers of one, of the other and of both.
+/// Number of assignments when workers of one pool, of the other and of both claim at once.
 async fn claimed_at_once(options: &FeatureOptions) -> usize {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
@@ -107,33 +107,33 @@ async fn claims_of_several_pools_at_once_keep_to_the_runs_iterations() {
     assert_eq!(claimed_at_once(&options).await, 3);
 }
 
-/// What there is for each of so many claims that got nothing, the others left out.
-async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Unserved> {
+/// Why each unsatisfied claim got nothing.
+async fn unserved(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Unserved> {
     let claims = pool.requests(&vec![["default"]; claims]);
     let answered = claim::serve(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
     let mut unmet: Vec<_> = answered.unmet.into_iter().collect();
     unmet.sort_by_key(|(index, _)| *index);
-    unmet.into_iter().map(|(_, left)| left).collect()
+    unmet.into_iter().map(|(_, why)| why).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_gets_nothing_is_told_whether_there_is_room_missing() {
+async fn an_unsatisfied_claim_learns_whether_room_is_missing() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
-    assert_eq!(left(&world, &pool, 1).await, [Unserved::Nothing]);
+    assert_eq!(unserved(&world, &pool, 1).await, [Unserved::Nothing]);
     let narrow = FeatureOptions {
         max_parallel: 1,
         ..FeatureOptions::default()
     };
     submit(&world, "narrow", "- {key: a, title: A}", &narrow).await;
-    assert_eq!(left(&world, &pool, 2).await, [Unserved::NoRoom]);
-    // It is full, but has nothing more.
-    assert_eq!(left(&world, &pool, 1).await, [Unserved::Nothing]);
+    assert_eq!(unserved(&world, &pool, 2).await, [Unserved::NoRoom]);
+    // The feature is full, but has no more tasks.
+    assert_eq!(unserved(&world, &pool, 1).await, [Unserved::Nothing]);
     submit(&world, "wide", FOUR, &FeatureOptions::default()).await;
-    assert_eq!(left(&world, &pool, 6).await, [Unserved::Nothing; 2]);
+    assert_eq!(unserved(&world, &pool, 6).await, [Unserved::Nothing; 2]);
     submit(&world, "full", FOUR, &narrow).await;
-    assert_eq!(left(&world, &pool, 3).await, [Unserved::NoRoom; 2]);
-    assert_eq!(left(&world, &pool, 1).await, [Unserved::NoRoom]);
+    assert_eq!(unserved(&world, &pool, 3).await, [Unserved::NoRoom; 2]);
+    assert_eq!(unserved(&world, &pool, 1).await, [Unserved::NoRoom]);
 }

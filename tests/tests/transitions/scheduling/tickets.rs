@@ -1,4 +1,4 @@
-//! Tickets that the issuer tops up.
+//! Tickets that the coordinator issues for ready tasks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use ralph_tests::harness::{FeatureOptions, World};
 use crate::pool::Pool;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_ticket_is_issued_for_what_has_no_room() {
+async fn no_ticket_is_issued_for_tasks_without_room() {
     let world = World::calm().await.unwrap();
     world.bus.ensure_streams().await.unwrap();
     let pool = Pool::join(&world).await;
@@ -41,7 +41,7 @@ async fn no_ticket_is_issued_for_what_has_no_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_of_an_earlier_release_are_brought_forward_and_no_others() {
+async fn only_streams_of_an_earlier_release_are_updated() {
     let world = World::calm().await.unwrap();
     let bus = &world.bus;
     let name = bus.subjects.tickets_stream();
@@ -50,7 +50,7 @@ async fn streams_of_an_earlier_release_are_brought_forward_and_no_others() {
         stream.cached_info().config.max_bytes
     };
     let made = bytes().await;
-    // Half of the room, and the number of the release that wanted it so.
+    // Halve the stream's size and label it with another release's number.
     let as_of = async |number: &str| {
         let stream = bus.jetstream.get_stream(&name).await.unwrap();
         let mut config = stream.cached_info().config.clone();
@@ -61,13 +61,13 @@ async fn streams_of_an_earlier_release_are_brought_forward_and_no_others() {
     };
     as_of("99").await;
     bus.ensure_streams().await.unwrap();
-    assert_eq!(bytes().await, made / 2, "a later one stays as it is");
+    assert_eq!(bytes().await, made / 2, "a later release's stream stays");
     as_of("0").await;
     bus.ensure_streams().await.unwrap();
-    assert_eq!(bytes().await, made, "an earlier one comes to it");
+    assert_eq!(bytes().await, made, "an earlier release's stream is updated");
 }
 
-/// Takes the tickets away once `n` have arrived.
+/// Purges the tickets once `n` have arrived.
 pub async fn purge_tickets(world: &World, n: i64) {
     let arrived = async {
         while world

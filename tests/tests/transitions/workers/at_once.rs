@@ -1,4 +1,5 @@
-//! Two transactions at once: a claim that is under way, which holds no lock on its feature, and whoever takes tasks from it.
+//! Two concurrent transactions: a claim, which holds no lock on its feature, and a command that takes its
+//! tasks.
 
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
@@ -38,12 +39,12 @@ enum Ends {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_claimed_while_its_run_ends_is_ended_with_it() {
+async fn a_task_claimed_while_its_run_ends_is_ended_with_it() {
     let world = World::calm().await.unwrap();
     for ends in [Ends::Stop, Ends::Cancel, Ends::Promise] {
         let scene = Scene::set(&world, FLAT, &FeatureOptions::default()).await;
         let first = scene.claim().await;
-        // The claim of the next one has taken it out of the queue, and waits here.
+        // The next claim has taken its task out of the queue, and waits here.
         let mut held = world.db.begin().await.unwrap();
         sqlx::query("select from tasks where id = $1 for no key update")
             .bind(scene.tasks[1].0)
@@ -63,10 +64,10 @@ async fn what_is_claimed_while_its_run_ends_is_ended_with_it() {
                     }
                     Ends::Cancel => scene.feature(FeatureCommand::Cancel).await,
                     Ends::Promise => {
-                        let said = "<promise>FAILURE</promise>";
+                        let text = "<promise>FAILURE</promise>";
                         scene
                             .pool
-                            .report(vec![scene.pool.session(&first, turn(), said, 0)])
+                            .report(vec![scene.pool.session(&first, turn(), text, 0)])
                             .await;
                     }
                 }
@@ -90,7 +91,7 @@ async fn what_is_claimed_while_its_run_ends_is_ended_with_it() {
     }
 }
 
-/// A claim takes the first task, can't begin it, and puts it back, which nobody sees yet.
+/// Like a claim that takes the first task, can't begin it, and puts it back without a commit yet.
 async fn put_back(conn: &mut PgConnection, scene: &Scene<'_>) -> TaskId {
     let offer = Capability {
         startable: Vec::new(),
@@ -107,7 +108,7 @@ async fn put_back(conn: &mut PgConnection, scene: &Scene<'_>) -> TaskId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_claim_puts_back_is_seen_by_who_withdraws_it() {
+async fn a_withdrawal_waits_for_a_claim_that_puts_a_task_back() {
     let world = World::calm().await.unwrap();
     for withdraw in ["close", "hold", "pause"] {
         let options = FeatureOptions {
@@ -156,17 +157,17 @@ async fn what_a_claim_puts_back_is_seen_by_who_withdraws_it() {
     }
 }
 
-/// A session that goes on while a person has paused its feature finds out that there is no point.
+/// A session that continues while its feature is paused finds the feature infeasible.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_promise_of_failure_is_heard_while_a_feature_is_paused() {
+async fn a_promise_of_failure_counts_while_its_feature_is_paused() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, FLAT, &FeatureOptions::default()).await;
     let of = scene.claim().await;
     scene.feature(FeatureCommand::Pause).await;
-    let said = "<promise>FAILURE</promise>";
+    let text = "<promise>FAILURE</promise>";
     scene
         .pool
-        .report(vec![scene.pool.session(&of, turn(), said, 0)])
+        .report(vec![scene.pool.session(&of, turn(), text, 0)])
         .await;
     scene
         .ends(ralph_coordinator::domain::states::RunOutcome::Failure)
@@ -180,19 +181,19 @@ async fn a_promise_of_failure_is_heard_while_a_feature_is_paused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_told_to_end_hears_it_with_its_heartbeat_as_well() {
+async fn a_heartbeat_also_orders_the_end_of_a_session() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, FLAT, &FeatureOptions::default()).await;
     let of = scene.claim().await;
     finish::stop(&world.db, scene.feature, "test".into())
         .await
         .unwrap();
-    let told = scene.pool.told(&of).await;
-    assert_eq!(told, Some(EndReason::Interrupted));
+    let end = scene.pool.end_ordered(&of).await;
+    assert_eq!(end, Some(EndReason::Interrupted));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_who_submit_at_once_do_not_get_the_same_branch() {
+async fn concurrent_submissions_do_not_get_the_same_branch() {
     let world = World::calm().await.unwrap();
     let submission = |name: &str| {
         let mut feature = NewFeature::new(name.to_owned(), "r".to_owned());
@@ -208,7 +209,7 @@ async fn two_who_submit_at_once_do_not_get_the_same_branch() {
             start: Start::Later(RunSettings::default()),
         }
     };
-    // The first one has looked, and isn't committed yet.
+    // The first submission has checked the branch, and isn't committed yet.
     let mut first = world.db.begin().await.unwrap();
     let owner = store::feature::branch::owner(&mut first, "r", "shared", "one").await;
     assert_eq!(owner.unwrap(), None);

@@ -1,4 +1,4 @@
-//! The database server dies after commits that it had not yet on its disk: they are gone together, or stand together.
+//! The database server dies before commits reach its disk: each is lost or kept as a whole.
 
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
@@ -17,7 +17,7 @@ use crate::scene::Scene;
 
 const ONE: &str = r#"{"tasks": [{"key": "a", "title": "A"}]}"#;
 
-/// Connections as users have them; tests else trade durability for time.
+/// Connections with durable commits, as in production; tests trade durability for time elsewhere.
 async fn durable(world: &World) -> PgPool {
     sqlx::query("alter database ralph set synchronous_commit = on")
         .execute(&world.db)
@@ -40,66 +40,66 @@ async fn submit(db: &PgPool, name: &str) {
 }
 
 #[tokio::test]
-async fn what_was_flushed_outlives_a_crash_with_all_before_it() {
+async fn flushed_commits_survive_a_crash() {
     let world = World::start().await.unwrap();
     for round in 0..3 {
-        // Those of before died with the server.
+        // The earlier connections died with the server.
         let db = durable(&world).await;
         submit(&db, &format!("before-{round}")).await;
         store::flush(&db).await.unwrap();
         submit(&db, &format!("after-{round}")).await;
         world.kill_postgres().await.unwrap();
-        let kept: Vec<String> = sqlx::query_scalar("select name from features")
+        let survivors: Vec<String> = sqlx::query_scalar("select name from features")
             .fetch_all(&world.db)
             .await
             .unwrap();
         assert!(
-            kept.contains(&format!("before-{round}")),
-            "round {round}: {kept:?}"
+            survivors.contains(&format!("before-{round}")),
+            "round {round}: {survivors:?}"
         );
-        // What came later is there as a whole, or not at all.
+        // A later commit is there as a whole, or not at all.
         invariants::check(&world.db).await.unwrap();
         let queued: i64 = sqlx::query_scalar("select count(*) from ready_tasks")
             .fetch_one(&world.db)
             .await
             .unwrap();
-        assert_eq!(usize::try_from(queued).unwrap(), kept.len());
+        assert_eq!(usize::try_from(queued).unwrap(), survivors.len());
     }
 }
 
-/// What is on the disk for certain when the server dies; the rest may be there or not.
+/// The last commit that is certainly on disk when the server dies; later ones may be there or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Flushed {
     Nothing,
     Claim,
     Report,
 }
 
 #[tokio::test]
-async fn what_a_crash_took_back_is_done_again() {
+async fn work_lost_in_a_crash_is_done_again() {
     let world = World::start().await.unwrap();
     let scene = Scene::set(&world, ONE, &FeatureOptions::default()).await;
     let mut db = durable(&world).await;
     store::flush(&db).await.unwrap();
-    // The session and its integration: the last two rounds bring one of them on each.
-    for kept in [Kept::Nothing, Kept::Nothing, Kept::Claim, Kept::Report] {
+    // The session and its integration: each of the last two rounds completes one of them.
+    for flushed in [Flushed::Nothing, Flushed::Nothing, Flushed::Claim, Flushed::Report] {
         if scene.state(scene.tasks[0]).await == TaskState::Done {
             break;
         }
         let of = scene.claim().await;
-        if kept == Kept::Claim {
+        if flushed == Flushed::Claim {
             store::flush(&db).await.unwrap();
         }
         scene.done(&of).await;
-        if kept == Kept::Report {
+        if flushed == Flushed::Report {
             store::flush(&db).await.unwrap();
         }
         world.kill_postgres().await.unwrap();
         scene.holds().await;
-        // Its worker wasn't told that it is settled: it reports again, whatever stands of it.
+        // The worker doesn't know that its report was settled: it reports again, whatever remains of it.
         scene.done(&of).await;
         scene.holds().await;
-        // Now it is told, and never reports it again.
+        // Now the report is durable, so the worker may forget it.
         db = durable(&world).await;
         store::flush(&db).await.unwrap();
     }

@@ -1,13 +1,14 @@
-//! What follows when a worker's process dies: for a task that may have killed it, and for those that were lost with it.
+//! Consequences of a worker's death: for a task that may have killed it, and for others lost with it.
 
 use ralph_coordinator::flow::workers::rescue;
 use ralph_coordinator::store::view;
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{Assignment, EndReason, Ended, SessionOrder, Text, Work};
+use ralph_shared::wire::{Assignment, EndReason, Ended, Work};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 use sqlx::AssertSqlSafe;
 
 use crate::pool::Pool;
+use crate::scene::{Scene, turn};
 
 async fn one_task(world: &World, repository: Option<&Repository>) -> TaskId {
     let options = FeatureOptions::default();
@@ -18,8 +19,8 @@ async fn one_task(world: &World, repository: Option<&Repository>) -> TaskId {
     tasks[0]
 }
 
-/// State, losses alone and reason of a task.
-async fn stands(world: &World, task: TaskId) -> (String, i16, Option<String>) {
+/// State, number of lone losses, and reason of a task.
+async fn state_of(world: &World, task: TaskId) -> (String, i16, Option<String>) {
     sqlx::query_as(
         "select t.state::text, t.lost_alone, x.reason from tasks t join task_texts x on x.task_id = t.id where t.id = $1",
     )
@@ -36,38 +37,38 @@ async fn dies(pool: &Pool<'_>, reason: EndReason) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_third_death_of_a_worker_with_one_task_alone_calls_a_person() {
+async fn a_task_that_alone_kills_three_workers_needs_a_person() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let task = one_task(&world, None).await;
     for _ in 0..5 {
         dies(&pool, EndReason::DiedWithOthers).await;
     }
-    assert_eq!(stands(&world, task).await, ("pending".into(), 0, None));
+    assert_eq!(state_of(&world, task).await, ("pending".into(), 0, None));
     for deaths in 1..=2 {
         dies(&pool, EndReason::DiedAlone).await;
-        assert_eq!(stands(&world, task).await, ("pending".into(), deaths, None));
+        assert_eq!(state_of(&world, task).await, ("pending".into(), deaths, None));
     }
     dies(&pool, EndReason::DiedAlone).await;
     let reason = "its worker died 3 times while it ran, and nothing else was lost".to_owned();
     assert_eq!(
-        stands(&world, task).await,
+        state_of(&world, task).await,
         ("needs_review".into(), 3, Some(reason))
     );
     assert!(pool.claim(1).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_kills_busy_workers_ends_with_a_person_too() {
+async fn a_task_that_kills_six_busy_workers_needs_a_person() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let task = one_task(&world, None).await;
     for _ in 0..5 {
         dies(&pool, EndReason::DiedWithOthers).await;
-        assert_eq!(stands(&world, task).await, ("pending".into(), 0, None));
+        assert_eq!(state_of(&world, task).await, ("pending".into(), 0, None));
     }
     dies(&pool, EndReason::DiedWithOthers).await;
-    let (state, alone, reason) = stands(&world, task).await;
+    let (state, alone, reason) = state_of(&world, task).await;
     assert_eq!((state.as_str(), alone), ("needs_review", 0));
     let reason = reason.unwrap();
     assert!(
@@ -77,29 +78,29 @@ async fn a_task_that_kills_busy_workers_ends_with_a_person_too() {
     assert!(pool.claim(1).await.is_empty());
 }
 
-/// Its worker was away for a whole lease before it told of its death.
+/// The worker was away for a whole lease before it reported its death.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_death_counts_once() {
+async fn a_death_counts_once() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let task = one_task(&world, None).await;
     for deaths in 1..=3 {
         let of = pool.claim(1).await.pop().expect("nothing is ready");
         lose(&world).await;
-        assert_eq!(stands(&world, task).await.1, deaths);
+        assert_eq!(state_of(&world, task).await.1, deaths);
         let reason = EndReason::DiedAlone;
         pool.report(vec![pool.session(&of, Ended::Told { reason }, "", 0)])
             .await;
-        assert_eq!(stands(&world, task).await.1, deaths);
+        assert_eq!(state_of(&world, task).await.1, deaths);
         sqlx::query("update workers set seen_at = now()")
             .execute(&world.db)
             .await
             .unwrap();
     }
-    assert_eq!(stands(&world, task).await.0, "needs_review");
+    assert_eq!(state_of(&world, task).await.0, "needs_review");
 }
 
-/// Every worker is gone, and every lease.
+/// Makes every worker silent and every lease over.
 async fn lose(world: &World) {
     for query in [
         "update workers set seen_at = now() - interval '1 hour'",
@@ -114,18 +115,15 @@ async fn lose(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_integration_that_its_workers_never_survive_ends_with_a_person() {
+async fn an_integration_that_kills_its_worker_needs_a_person() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
     let task = one_task(&world, Some(&repository)).await;
     let pool = Pool::join(&world).await;
     let of = pool.claim(1).await.remove(0);
-    let ended = Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let done = format!("<task-done>{}</task-done>", of.task);
-    pool.report(vec![pool.session(&of, ended, &done, 1)]).await;
+    pool.report(vec![pool.session(&of, turn(), &done, 1)]).await;
     for last_tries in [18, 19] {
         sqlx::query("update integrations set tries = $1")
             .bind(last_tries)
@@ -140,10 +138,10 @@ async fn an_integration_that_its_workers_never_survive_ends_with_a_person() {
         }
         let of = pool.claim(1).await.pop().expect("nothing is to be landed");
         assert!(matches!(of.work, Work::Integrate(_)));
-        assert_eq!(stands(&world, task).await.0, "in_progress");
+        assert_eq!(state_of(&world, task).await.0, "in_progress");
         lose(&world).await;
     }
-    let (state, _, reason) = stands(&world, task).await;
+    let (state, _, reason) = state_of(&world, task).await;
     assert_eq!(state, "needs_review");
     assert!(reason.unwrap().contains("20 tries came to nothing"));
 }
@@ -184,9 +182,9 @@ async fn worker_is_gone(world: &World) {
 
 const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
 
-/// Leases are given with each claim, so those of a worker that is gone end one after the other.
+/// Each claim gives its own lease, so the leases of a dead worker end one after the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_lost_within_a_lease_is_lost_together() {
+async fn sessions_lost_within_one_lease_are_lost_together() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     world
@@ -203,9 +201,9 @@ async fn what_is_lost_within_a_lease_is_lost_together() {
     }
 }
 
-/// A new life of the worker reports itself what it finds; the rest is taken back.
+/// A worker's next incarnation reports the sessions that it finds; the others are rescued.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_next_life_reports_was_lost_as_well() {
+async fn a_session_the_next_incarnation_reports_counts_as_lost_too() {
     let world = World::calm().await.unwrap();
     let before = Pool::join(&world).await;
     world
@@ -219,9 +217,9 @@ async fn what_the_next_life_reports_was_lost_as_well() {
     assert_eq!(losses(&world, held[1].task).await, (0, 1));
 }
 
-/// What kills busy workers while it lands ends as well.
+/// An integration that kills busy workers is ended as well.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
+async fn an_integration_that_kills_busy_workers_needs_a_person() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
@@ -231,11 +229,8 @@ async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
         .unwrap();
     let pool = Pool::join(&world).await;
     let [first, second] = pool.claim(2).await.try_into().unwrap();
-    let ended = Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let done = format!("<task-done>{}</task-done>", first.task);
-    pool.report(vec![pool.session(&first, ended, &done, 1)]).await;
+    pool.report(vec![pool.session(&first, turn(), &done, 1)]).await;
     sqlx::query("update integrations set tries = 19")
         .execute(&world.db)
         .await
@@ -251,12 +246,12 @@ async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
         .await
         .unwrap();
     assert_eq!(lost, 2);
-    assert_eq!(stands(&world, first.task).await.0, "needs_review");
-    assert_eq!(stands(&world, second.task).await.0, "pending");
+    assert_eq!(state_of(&world, first.task).await.0, "needs_review");
+    assert_eq!(state_of(&world, second.task).await.0, "pending");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_told_a_duration_that_is_not_known() {
+async fn an_unknown_duration_is_not_shown() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let task = one_task(&world, None).await;
@@ -275,12 +270,6 @@ async fn nobody_is_told_a_duration_that_is_not_known() {
     assert_eq!(shown, [None, Some(90_000)]);
     drop(conn);
     let of = pool.claim(1).await.pop().expect("nothing is ready");
-    let Work::Session(SessionOrder {
-        prompt: Text::Inline(prompt),
-        ..
-    }) = of.work
-    else {
-        panic!("{of:?}");
-    };
+    let prompt = Scene::prompt(&of);
     assert!(!prompt.contains(" 0.0"), "{prompt}");
 }

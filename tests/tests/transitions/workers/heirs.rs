@@ -1,11 +1,12 @@
-//! A worker that is away: its name can be taken, what it was given can't.
+//! Another worker can take the name of an absent worker, but not its dispatches.
 
 use ralph_coordinator::store;
 use ralph_shared::ids::Incarnation;
-use ralph_shared::wire::{Ended, TranscriptBatch, TranscriptOrigin, WRITES};
+use ralph_shared::wire::{TranscriptBatch, TranscriptOrigin, WRITES};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use crate::pool::Pool;
+use crate::scene::turn;
 
 async fn is_silent(world: &World) {
     sqlx::query("update workers set seen_at = now() - interval '1 hour'")
@@ -15,7 +16,7 @@ async fn is_silent(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_takes_a_dead_workers_name_takes_nothing_that_it_was_given() {
+async fn a_worker_that_takes_a_dead_ones_name_gets_none_of_its_dispatches() {
     let world = World::calm().await.unwrap();
     let owner = Pool::join(&world).await;
     world
@@ -54,21 +55,19 @@ async fn who_takes_a_dead_workers_name_takes_nothing_that_it_was_given() {
     is_silent(&world).await;
     let thief = Pool::join_from(&world, "elsewhere").await;
     thief.beat(&[&given], &[]).await;
-    assert_eq!(holder().await, owner.incarnation, "the lease is not the thief's");
+    assert_eq!(holder().await, owner.incarnation, "the thief does not get the lease");
     assert!(may_tell(owner.incarnation).await && !may_tell(thief.incarnation).await);
     thief
         .report(vec![thief.session(
             &given,
-            Ended::Turn {
-                stop_reason: "end_turn".to_owned(),
-            },
+            turn(),
             "<task-done>{id}</task-done>",
             1,
         )])
         .await;
-    assert_eq!(holder().await, owner.incarnation, "its report settled nothing");
+    assert_eq!(holder().await, owner.incarnation, "the thief's report settles nothing");
 
-    // The owner's next life has all of it, whoever had the name meanwhile.
+    // The owner's next incarnation gets everything back, whoever had the name meanwhile.
     is_silent(&world).await;
     let heir = Pool::join(&world).await;
     heir.beat(&[&given], &[]).await;

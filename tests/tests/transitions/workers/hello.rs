@@ -1,4 +1,4 @@
-//! A worker says hello again when the answer to its first one is late.
+//! A worker repeats its hello when the answer to the first is late.
 
 use ralph_coordinator::store::{self, view};
 use ralph_tests::harness::World;
@@ -6,7 +6,7 @@ use ralph_tests::harness::World;
 use crate::pool::Pool;
 
 #[tokio::test]
-async fn a_repeated_hello_forgets_no_order_to_drain() {
+async fn a_repeated_hello_keeps_a_drain_order() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     assert!(!pool.is_to_drain().await);
@@ -15,13 +15,13 @@ async fn a_repeated_hello_forgets_no_order_to_drain() {
     drop(conn);
     pool.say_hello(Vec::new()).await;
     assert!(pool.is_to_drain().await);
-    // The order was for that life alone.
+    // The order applies to one incarnation only.
     let next = Pool::join(&world).await;
     assert!(!next.is_to_drain().await);
 }
 
 #[tokio::test]
-async fn what_a_worker_keeps_of_build_output_is_shown_as_it_told_last() {
+async fn the_latest_size_of_a_workers_build_output_is_shown() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let shown = async || {

@@ -41,9 +41,9 @@ async fn a_lease_from_the_future_ends_one_lease_from_now() {
     );
 }
 
-/// The machine slept, the server stood still, or its clock was set: nobody could renew a lease meanwhile.
+/// The machine slept, the server hung, or its clock was set: no worker could renew a lease meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn leases_that_ended_while_time_was_missing_are_left_to_their_workers() {
+async fn leases_that_ended_during_a_clock_gap_are_not_rescued() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     world
@@ -72,13 +72,13 @@ async fn leases_that_ended_while_time_was_missing_are_left_to_their_workers() {
     };
     let slept = time::OffsetDateTime::now_utc() - Duration::from_secs(60);
     let (now, lost) = after(Some(slept)).await;
-    assert_eq!(lost, 1, "only what its own worker gave up");
+    assert_eq!(lost, 1, "only the lease that its own worker gave up");
     assert!(now > slept + Duration::from_secs(30));
-    assert_eq!(after(Some(now)).await.1, 1, "nobody was heard of since");
+    assert_eq!(after(Some(now)).await.1, 1, "no worker renewed since");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_lost_session_said_is_kept_once_nobody_expects_more_of_it() {
+async fn a_lost_sessions_transcript_is_settled_after_half_an_hour() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
     let of = scene.claim().await;
@@ -96,6 +96,6 @@ async fn what_a_lost_session_said_is_kept_once_nobody_expects_more_of_it() {
             .await
             .unwrap()
     };
-    assert!(has_ended(29).await.is_empty(), "it may be heard again");
+    assert!(has_ended(29).await.is_empty(), "the session may report again");
     assert_eq!(has_ended(31).await, [of.dispatch]);
 }

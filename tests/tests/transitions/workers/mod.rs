@@ -1,4 +1,4 @@
-//! Leases, hellos, claims that come again, and deaths.
+//! Leases, hellos, repeated claims, and deaths.
 
 pub(crate) mod asked_again;
 pub(crate) mod at_once;

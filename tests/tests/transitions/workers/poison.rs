@@ -1,14 +1,14 @@
-//! One row that can't be worked with stops nothing but itself.
+//! One row that causes errors stops nothing but itself.
 
 use ralph_coordinator::flow::apply::ReportFate;
 use ralph_coordinator::flow::{finish, workers::rescue};
 use ralph_shared::ids::FeatureId;
-use ralph_shared::wire::Ended;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use crate::pool::Pool;
+use crate::scene::turn;
 
-/// Two features with a task each; the older one will be the one that can't be worked with.
+/// Two features with one task each; the older one will cause errors.
 async fn two(world: &World) -> [FeatureId; 2] {
     let options = FeatureOptions::default();
     let graph = ["- {key: a, title: poison}", "- {key: a, title: fine}"];
@@ -17,7 +17,7 @@ async fn two(world: &World) -> [FeatureId; 2] {
     [bad, good]
 }
 
-/// Every update of `table` fails for this feature, with this code.
+/// Makes every update of `table` for this feature fail with this code.
 async fn refuses(world: &World, table: &str, feature: FeatureId, code: &str) {
     let refusal = format!(
         "create function refuse() returns trigger language plpgsql as $$
@@ -32,7 +32,7 @@ async fn refuses(world: &World, table: &str, feature: FeatureId, code: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leases_of_a_feature_are_taken_back_though_those_of_another_cannot_be() {
+async fn a_rescue_that_fails_for_one_feature_rescues_the_others() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let [bad, good] = two(&world).await;
@@ -51,7 +51,7 @@ async fn leases_of_a_feature_are_taken_back_though_those_of_another_cannot_be() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_ends_though_another_cannot_be_looked_at() {
+async fn a_run_ends_although_the_check_of_another_fails() {
     let world = World::calm().await.unwrap();
     let [bad, good] = two(&world).await;
     sqlx::query("update runs set max_iterations = 1, iterations = 1")
@@ -65,7 +65,7 @@ async fn a_run_ends_though_another_cannot_be_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_that_cannot_be_built_ends_its_own_dispatch_alone() {
+async fn a_prompt_that_cannot_be_built_ends_only_its_own_dispatch() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let [bad, good] = two(&world).await;
@@ -89,27 +89,24 @@ async fn a_prompt_that_cannot_be_built_ends_its_own_dispatch_alone() {
     assert_eq!(
         assigned.iter().map(|one| one.feature).collect::<Vec<_>>(),
         [good],
-        "the other one is served"
+        "the other feature is served"
     );
     let ended =
         "select outcome = 'error' and reason like '%division by zero%' from dispatches where feature_id = $1";
     world.until(ended, bad.0).await.unwrap();
 }
 
-/// A statement that took too long is the report's own trouble, not the server's end.
+/// A cancelled statement is the report's own failure, not the server's.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_that_is_cancelled_by_the_database_stops_no_other() {
+async fn a_report_that_the_database_cancels_does_not_stop_the_others() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let [bad, _] = two(&world).await;
     let assigned = pool.claim_once(&[&["default"]; 2]).await;
     refuses(&world, "tasks", bad, "57014").await;
-    let ended = || Ended::Turn {
-        stop_reason: "end_turn".into(),
-    };
     let reports = assigned
         .iter()
-        .map(|of| pool.session(of, ended(), &format!("<task-done>{}</task-done>", of.task), 1))
+        .map(|of| pool.session(of, turn(), &format!("<task-done>{}</task-done>", of.task), 1))
         .collect();
     let fates = pool.report(reports).await;
     let expected: Vec<ReportFate> = assigned

@@ -1,4 +1,4 @@
-//! A feature's branch that lost what landed on it, or that is somebody else's: nothing is built on that.
+//! A feature's branch that lost its landings, or that belongs to somebody else: nothing is built on it.
 
 use ralph_shared::wire::{
     GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow, WorkspaceOrder,
@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 use crate::remote::{BRANCH, FEATURE, Remote, git, integrate_order, landed};
 
-/// A remote whose feature has landed `one.txt`, and who works on it.
+/// A remote whose feature has landed `one.txt`.
 struct Scene {
     remote: Remote,
-    /// That commit.
+    /// The landed commit.
     first: String,
-    /// Where the feature begins, as the coordinator knows it.
+    /// The feature's base, as the coordinator knows it.
     base: String,
 }
 
@@ -29,7 +29,7 @@ impl Scene {
         Self { remote, first, base }
     }
 
-    /// As the coordinator orders it, which knows of the first landing.
+    /// An order of the coordinator, which knows the first landing.
     fn order(&self, task: &str, dispatch: &str) -> GitOrder {
         GitOrder {
             landed: Some(landed(self.first.clone())),
@@ -38,7 +38,7 @@ impl Scene {
         }
     }
 
-    /// An attempt that begins as `task` is told, and its integration.
+    /// Makes an attempt at `task` and integrates it.
     async fn land(&self, task: &str, dispatch: &str) -> IntegrationEnd {
         let workspaces = self.remote.workspaces().await;
         let work = self.order(task, &format!("{dispatch}-work"));
@@ -99,7 +99,7 @@ impl Scene {
     }
 }
 
-/// What it says, if no other try makes it better.
+/// The message of a failure that a retry can't fix.
 fn refused(ended: IntegrationEnd) -> String {
     match ended {
         IntegrationEnd::Failed {
@@ -112,7 +112,7 @@ fn refused(ended: IntegrationEnd) -> String {
 }
 
 #[tokio::test]
-async fn nothing_lands_on_a_branch_that_was_deleted_before_it_is_back() {
+async fn nothing_lands_on_a_deleted_branch_until_it_is_restored() {
     let scene = Scene::new().await;
     scene.remote.git(&["update-ref", "-d", FEATURE]);
     let way_back = format!("{}:{FEATURE}", scene.first);
@@ -133,7 +133,7 @@ async fn nothing_lands_on_a_branch_that_was_deleted_before_it_is_back() {
     };
     assert!(refused(scene.operate("r-1", revert).await).contains(&way_back));
     assert_eq!(scene.remote.head(FEATURE), None);
-    // As the message says, from a clone that has nothing yet.
+    // Follow the message, from an empty clone.
     let clone = scene.remote.data("person");
     git(scene.remote.dir.path(), &["init", "-q", "person"]);
     let address = scene.remote.path().display().to_string();
@@ -144,9 +144,9 @@ async fn nothing_lands_on_a_branch_that_was_deleted_before_it_is_back() {
     assert!(scene.files(FEATURE).contains("one.txt"));
 }
 
-/// What an agent does meanwhile is not lost either: it begins with what landed.
+/// An agent's work during that time is not lost: it starts from the landed commit.
 #[tokio::test]
-async fn work_begins_with_what_landed_on_a_branch_that_was_deleted() {
+async fn work_starts_from_the_landed_commit_of_a_deleted_branch() {
     let scene = Scene::new().await;
     scene.remote.git(&["update-ref", "-d", FEATURE]);
     let workspaces = scene.remote.workspaces().await;
@@ -172,9 +172,9 @@ async fn nothing_lands_on_a_branch_that_was_moved_back() {
     }
 }
 
-/// A person may rewrite the branch, as long as what landed is there by its trailer.
+/// A person may rewrite the branch if the landings' trailers are still there.
 #[tokio::test]
-async fn branch_that_was_rewritten_with_its_landings_goes_on() {
+async fn work_continues_on_a_rewritten_branch_with_its_landings() {
     let scene = Scene::new().await;
     let named = landed(String::new()).task.to_string();
     let tree = scene.remote.git(&["rev-parse", &format!("{FEATURE}^{{tree}}")]);
@@ -192,7 +192,7 @@ async fn branch_that_was_rewritten_with_its_landings_goes_on() {
 }
 
 #[tokio::test]
-async fn branch_that_was_there_before_anything_landed_is_not_touched() {
+async fn a_branch_that_existed_before_the_first_landing_is_not_touched() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "one.txt", "1\n").await;
@@ -212,7 +212,7 @@ async fn branch_that_was_there_before_anything_landed_is_not_touched() {
     let message = refused(ended);
     assert!(message.contains("another `--branch`"), "{message}");
     assert_eq!(remote.head(FEATURE), Some(theirs));
-    // At the base there is nothing of anybody's in it.
+    // At the base, the branch contains nobody's work.
     remote.git(&["update-ref", FEATURE, &remote.base]);
     let ended = remote
         .integrate_as(
@@ -225,9 +225,9 @@ async fn branch_that_was_there_before_anything_landed_is_not_touched() {
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
 }
 
-/// As after a backup was restored that is older than what landed.
+/// As after the restore of a backup that is older than the landings.
 #[tokio::test]
-async fn branch_with_landings_that_nobody_remembers_is_to_be_kept() {
+async fn a_branch_with_unknown_landings_is_kept() {
     let scene = Scene::new().await;
     let (remote, workspaces) = (&scene.remote, scene.remote.workspaces().await);
     let order = |task: &str, dispatch: &str| GitOrder {
@@ -246,7 +246,7 @@ async fn branch_with_landings_that_nobody_remembers_is_to_be_kept() {
     assert!(!message.contains("remove it"), "{message}");
     assert_eq!(remote.head(FEATURE).as_ref(), Some(&scene.first));
 
-    // As the message says: what landed is found when it is integrated again.
+    // Follow the message: another integration finds the landing.
     let attempt = remote.head(&remote.order("t-1", "t-1").attempt_ref).unwrap();
     let ended = remote
         .integrate_as(
@@ -264,9 +264,9 @@ async fn branch_with_landings_that_nobody_remembers_is_to_be_kept() {
     assert_eq!(remote.landings("t-1"), 1);
 }
 
-/// The usual end of a branch: its base has everything, and a feature that goes on begins there.
+/// The usual end of a branch: its base has everything, and a continued feature starts there.
 #[tokio::test]
-async fn feature_goes_on_whose_branch_was_merged_and_deleted() {
+async fn a_feature_continues_after_its_branch_was_merged_and_deleted() {
     for how in [MergeHow::Ff, MergeHow::Merge, MergeHow::Squash] {
         let mut scene = Scene::new().await;
         scene
@@ -302,9 +302,9 @@ async fn feature_goes_on_whose_branch_was_merged_and_deleted() {
     }
 }
 
-/// Of a branch that was squashed into its base, the next merge brings only what came after.
+/// After a squash of the branch into its base, the next merge brings only later commits.
 #[tokio::test]
-async fn what_was_squashed_once_does_not_conflict_with_what_follows() {
+async fn a_squashed_landing_does_not_conflict_with_later_ones() {
     for then in ["squash", "merge", "update"] {
         let mut scene = Scene::new().await;
         let workspaces = scene.remote.workspaces().await;
@@ -335,9 +335,9 @@ async fn what_was_squashed_once_does_not_conflict_with_what_follows() {
     }
 }
 
-/// As hosts do it: no trailer says that the branch went into its base, and it is gone.
+/// As git hosts do: no trailer says that the branch was merged into its base, and the branch is gone.
 #[tokio::test]
-async fn feature_goes_on_whose_branch_a_host_squashed_or_rebased_and_deleted() {
+async fn a_feature_continues_after_a_host_squashed_or_rebased_its_branch() {
     for how in ["squash", "rebase", "squash of another"] {
         let mut scene = Scene::new().await;
         let ended = scene.land("t-2", "i-2").await;

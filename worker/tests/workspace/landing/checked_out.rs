@@ -1,4 +1,4 @@
-//! A repository that somebody works in: its checkout follows what is pushed, unless that would cost anything.
+//! A person's repository with a checkout: the checkout follows pushes unless that would lose changes.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::remote::{FEATURE, Remote, git, integrate_order, landed};
 
-/// As the coordinator orders it, for the repository in `person`.
+/// An order of the coordinator for the repository in `person`.
 fn order(remote: &Remote, person: &Path, task: &str, dispatch: &str) -> GitOrder {
     let head = git(person, &["for-each-ref", "--format=%(objectname)", FEATURE]);
     GitOrder {
@@ -64,7 +64,7 @@ fn failure(ended: IntegrationEnd) -> String {
 }
 
 #[tokio::test]
-async fn checkout_of_a_branch_follows_it_unless_something_in_it_is_changed() {
+async fn a_checkout_follows_pushes_unless_it_has_changes() {
     let mut remote = Remote::new();
     let person = remote.data("person");
     git(remote.dir.path(), &["clone", "-q", "repo.git", "person"]);
@@ -77,7 +77,7 @@ async fn checkout_of_a_branch_follows_it_unless_something_in_it_is_changed() {
     assert_eq!(fs::read_to_string(person.join("t-1.txt")).unwrap(), "new\n");
     assert_eq!(git(&person, &["status", "--porcelain"]), "");
 
-    // The feature's own branch is no other.
+    // The same applies to the feature's own branch.
     git(&person, &["switch", "-q", "ralph/demo"]);
     let ended = land(&remote, &workspaces, &person, "t-2").await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
@@ -86,15 +86,15 @@ async fn checkout_of_a_branch_follows_it_unless_something_in_it_is_changed() {
 
     fs::write(person.join("a.txt"), "being worked on\n").unwrap();
     let before = git(&person, &["rev-parse", "main"]);
-    let said = failure(merge(&remote, &workspaces, &person, "m-2").await);
-    assert!(said.contains("commit or stash them"), "{said}");
+    let message = failure(merge(&remote, &workspaces, &person, "m-2").await);
+    assert!(message.contains("commit or stash them"), "{message}");
     assert_eq!(git(&person, &["rev-parse", "main"]), before);
     assert_eq!(
         fs::read_to_string(person.join("a.txt")).unwrap(),
         "being worked on\n"
     );
     git(&person, &["stash", "-q"]);
-    // Of what git does not know nothing is overwritten.
+    // An untracked file is not overwritten.
     fs::write(person.join("t-2.txt"), "mine\n").unwrap();
     failure(merge(&remote, &workspaces, &person, "m-3").await);
     assert_eq!(fs::read_to_string(person.join("t-2.txt")).unwrap(), "mine\n");
@@ -103,9 +103,9 @@ async fn checkout_of_a_branch_follows_it_unless_something_in_it_is_changed() {
     assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
 }
 
-/// What somebody set there for such pushes is not overridden.
+/// A setting of the repository for such pushes is not overridden.
 #[tokio::test]
-async fn repository_that_refuses_to_move_what_is_checked_out_is_obeyed_and_named() {
+async fn a_repository_that_refuses_pushes_to_its_checkout_is_respected() {
     let mut remote = Remote::new();
     let person = remote.data("person");
     git(remote.dir.path(), &["clone", "-q", "repo.git", "person"]);
@@ -115,8 +115,8 @@ async fn repository_that_refuses_to_move_what_is_checked_out_is_obeyed_and_named
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
     let before = git(&person, &["rev-parse", "main"]);
     git(&person, &["config", "receive.denyCurrentBranch", "refuse"]);
-    let said = failure(merge(&remote, &workspaces, &person, "m-1").await);
-    assert!(said.contains("receive.denyCurrentBranch updateInstead"), "{said}");
+    let message = failure(merge(&remote, &workspaces, &person, "m-1").await);
+    assert!(message.contains("receive.denyCurrentBranch updateInstead"), "{message}");
     assert_eq!(git(&person, &["rev-parse", "main"]), before);
     assert!(!person.join("t-1.txt").exists());
     git(&person, &["switch", "-q", "-c", "mine"]);
@@ -124,7 +124,7 @@ async fn repository_that_refuses_to_move_what_is_checked_out_is_obeyed_and_named
     assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
     assert_ne!(git(&person, &["rev-parse", "main"]), before);
 
-    // Who lets it move under the files gets just that.
+    // `ignore` moves the branch under the files.
     git(&person, &["switch", "-q", "main"]);
     git(&person, &["config", "receive.denyCurrentBranch", "ignore"]);
     land(&remote, &workspaces, &person, "t-2").await;

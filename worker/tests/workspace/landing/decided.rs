@@ -1,4 +1,4 @@
-//! The decided push: refused, lost on the way, taken up by others.
+//! Decided pushes: refused, lost on the way, or continued by another worker.
 
 use ralph_shared::wire::{Decided, IntegrateOrder, IntegrationEnd};
 use ralph_worker::workspace::{Decision, Workspaces};
@@ -45,14 +45,14 @@ async fn a_decided_integration_is_pushed_by_another_worker() {
         }
     );
     assert_eq!(remote.head(FEATURE), Some(new.clone()));
-    // Pushed twice, and further work on top: still merged, still once.
+    // Pushed twice, with further work on top: merged once.
     remote.commit(BRANCH, &new, "later.txt", "later\n");
     assert_eq!(remote.integrate(&other, "t-1", "r-2", &order).await, ended);
     assert_eq!(remote.landings("t-1"), 1);
 }
 
 #[tokio::test]
-async fn a_decided_integration_is_void_when_the_branch_went_elsewhere() {
+async fn a_decided_integration_is_void_if_the_branch_moved() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let order = decided(&remote, &workspaces).await;
@@ -69,7 +69,7 @@ async fn a_decided_integration_is_void_when_the_branch_went_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_branch_that_moves_between_decision_and_push_is_void() {
+async fn a_push_is_void_if_the_branch_moved_after_the_decision() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -88,7 +88,7 @@ async fn a_branch_that_moves_between_decision_and_push_is_void() {
 }
 
 #[tokio::test]
-async fn a_refusing_server_is_a_failure_that_says_why_and_what_to_do() {
+async fn a_refusing_server_is_a_failure_with_reason_and_advice() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -114,7 +114,7 @@ async fn a_refusing_server_is_a_failure_that_says_why_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_repository_that_is_gone_for_a_while_says_nothing_of_the_attempt() {
+async fn an_absent_repository_does_not_fail_the_attempt() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -140,7 +140,7 @@ async fn a_repository_that_is_gone_for_a_while_says_nothing_of_the_attempt() {
 }
 
 #[tokio::test]
-async fn a_push_whose_answer_was_lost_is_looked_up() {
+async fn a_push_whose_answer_was_lost_is_verified() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -155,7 +155,7 @@ async fn a_push_whose_answer_was_lost_is_looked_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_once_is_asked_again() {
+async fn a_push_is_retried_after_a_server_failure() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;

@@ -1,4 +1,4 @@
-//! The way of an attempt to the decision.
+//! Integrations up to the decision: rebase, conflicts, setup and gate.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::remote::{BRANCH, FEATURE, Remote, finish, integrate_order};
 
 #[tokio::test]
-async fn the_first_landing_makes_the_branch() {
+async fn the_first_landing_creates_the_branch() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -42,7 +42,7 @@ async fn the_first_landing_makes_the_branch() {
 }
 
 #[tokio::test]
-async fn commits_are_by_whom_the_worker_was_told_and_signed_off() {
+async fn commits_have_the_configured_author_and_sign_off() {
     let remote = Remote::new();
     let settings = Settings {
         author: Some("Team Bot <bot@example.org>".to_owned()),
@@ -150,16 +150,16 @@ async fn a_conflict_names_paths_and_hunks_and_moves_nothing() {
     assert_eq!(remote.head(&remote.order("t-2", "i-2").attempt_ref), None);
 }
 
-/// How a file is merged is said in the repository's attributes.
+/// The repository's attributes choose how a file is merged.
 #[tokio::test]
-async fn what_the_repository_says_of_merging_holds() {
+async fn merge_attributes_of_the_repository_apply() {
     let version = std::process::Command::new("git").arg("version").output().unwrap();
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let mut parts = version
         .split([' ', '.'])
         .filter_map(|part| part.parse::<u32>().ok());
     if (parts.next(), parts.next()) < (Some(2), Some(41)) {
-        println!("left out: {version} takes attributes from no tree");
+        println!("skipped: {version} can't read attributes from a tree");
         return;
     }
     let remote = Remote::new();
@@ -219,7 +219,7 @@ async fn an_empty_change_lands_as_an_empty_commit() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_went_on_from_another_lands_as_one_commit() {
+async fn an_attempt_that_continued_another_lands_as_one_commit() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let first = remote.attempt(&workspaces, "t-1", "one.txt", "1\n").await;
@@ -275,7 +275,7 @@ async fn the_gate_sees_exactly_the_commit_that_would_land() {
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
 }
 
-/// The commands run what agents wrote.
+/// Setup and gate run code that agents wrote.
 #[tokio::test]
 async fn setup_and_gate_are_confined_and_leave_nothing_running() {
     let remote = Remote::new();
@@ -310,7 +310,7 @@ async fn setup_and_gate_are_confined_and_leave_nothing_running() {
     };
     let pid = output.lines().next().unwrap();
     assert!(pid.parse::<u32>().is_ok(), "{output}");
-    // Whoever inherited it may not have noticed yet; a dead process has no command line.
+    // The process may be a zombie that nobody has reaped yet; a zombie has no command line.
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     assert!(line.is_empty(), "{output}");
 
@@ -344,11 +344,11 @@ async fn setup_and_gate_have_the_network_of_a_session() {
             network: network.parse().unwrap(),
             ..Sandbox::default()
         };
-        let told = match network.strip_prefix("http") {
+        let proxy = match network.strip_prefix("http") {
             Some(_) => format!("test \"$HTTPS_PROXY\" = {network}"),
             None => "test -z \"$HTTPS_PROXY\"".to_owned(),
         };
-        let commands = vec![told, command.clone()];
+        let commands = vec![proxy, command.clone()];
         let settings = Settings {
             sandbox,
             setup: commands.clone(),
@@ -378,7 +378,7 @@ async fn setup_and_gate_have_the_network_of_a_session() {
 }
 
 #[tokio::test]
-async fn an_end_from_outside_stops_the_gate() {
+async fn an_order_to_end_stops_the_gate() {
     let remote = Remote::new();
     let started = remote.data("started");
     nix::unistd::mkfifo(&started, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -422,7 +422,7 @@ async fn an_end_from_outside_stops_the_gate() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_not_pushed() {
+async fn a_refused_decision_pushes_nothing() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -447,10 +447,10 @@ async fn what_is_refused_is_not_pushed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eight_at_once_from_several_workers_all_land_once() {
+async fn eight_concurrent_integrations_of_four_workers_land_once() {
     let remote = Arc::new(Remote::new());
-    // The branch stands: an order that is made before it does says that nothing has landed, and there is no coordinator here that
-    // gives out turns.
+    // The branch must exist: an earlier order says that nothing has landed, and no coordinator gives out
+    // turns here.
     let workspaces = remote.workspaces().await;
     let first = remote.attempt(&workspaces, "t-first", "first.txt", "x\n").await;
     remote
@@ -465,7 +465,7 @@ async fn eight_at_once_from_several_workers_all_land_once() {
     for number in 0..8 {
         let remote = remote.clone();
         tasks.spawn(async move {
-            // Two in one data folder, from four workers.
+            // Two attempts in each of four data folders.
             let workspaces = Workspaces::open(&remote.data(&format!("data-{}", number / 2)))
                 .await
                 .unwrap();

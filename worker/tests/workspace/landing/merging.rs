@@ -1,4 +1,4 @@
-//! A clone that begins with a conflict, and what must not land of it.
+//! Workspaces that start with a conflict in their tree, and markers that must not land.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use ralph_worker::workspace::{Workspace, Workspaces};
 
 use crate::remote::{FEATURE, Remote, finish, git, integrate_order};
 
-/// The workspace of `dispatch`, which brings `task`'s attempt together with what landed.
+/// The workspace of `dispatch`, which merges `task`'s attempt with the landed work.
 async fn onto_head(
     remote: &Remote,
     workspaces: &Workspaces,
@@ -25,7 +25,7 @@ async fn onto_head(
     workspaces.prepare(dispatch, &order).await.unwrap()
 }
 
-/// Two attempts at `a.txt`, the first of which landed; the second's commit.
+/// Makes two attempts at `a.txt`, the first of which lands; returns the second's commit.
 async fn collide(remote: &Remote, workspaces: &Workspaces) -> String {
     let first = remote.attempt(workspaces, "t-1", "a.txt", "first\n").await;
     let workspace = remote.prepare(workspaces, "t-2").await;
@@ -40,7 +40,7 @@ async fn collide(remote: &Remote, workspaces: &Workspaces) -> String {
 }
 
 #[tokio::test]
-async fn a_clone_begins_with_the_conflict_in_its_tree_and_lands_when_it_is_resolved() {
+async fn a_workspace_starts_with_the_conflict_and_lands_once_resolved() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let second = collide(&remote, &workspaces).await;
@@ -55,7 +55,7 @@ async fn a_clone_begins_with_the_conflict_in_its_tree_and_lands_when_it_is_resol
         text.ends_with(&format!("=======\nsecond\n>>>>>>> {second}\n")),
         "{text}"
     );
-    // The agent's own git shows what is to be done, and may finish it the usual way.
+    // The agent's own git shows the conflict, and the agent may resolve it in the usual way.
     assert_eq!(git(tree, &["status", "--porcelain"]), "UU a.txt\nA  new.txt");
     assert!(git(tree, &["diff"]).contains("++<<<<<<< "));
     fs::write(tree.join("a.txt"), "first and second\n").unwrap();
@@ -85,9 +85,9 @@ async fn a_clone_begins_with_the_conflict_in_its_tree_and_lands_when_it_is_resol
     assert_eq!(remote.git(&["rev-list", "--count", "--merges", FEATURE]), "0");
 }
 
-/// What git ignores and an attempt committed on purpose is gone with nobody's conflict.
+/// An ignored file that an attempt committed on purpose is not part of the conflict.
 #[tokio::test]
-async fn what_was_committed_though_it_is_ignored_outlives_a_conflict() {
+async fn a_committed_ignored_file_survives_a_conflict() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let first = remote.attempt(&workspaces, "t-1", "a.txt", "first\n").await;
@@ -109,7 +109,7 @@ async fn what_was_committed_though_it_is_ignored_outlives_a_conflict() {
 }
 
 #[tokio::test]
-async fn conflict_markers_of_ours_do_not_land() {
+async fn unresolved_conflict_markers_do_not_land() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let second = collide(&remote, &workspaces).await;
@@ -134,7 +134,7 @@ async fn conflict_markers_of_ours_do_not_land() {
 }
 
 #[tokio::test]
-async fn what_merges_by_itself_is_an_uncommitted_change_on_the_head() {
+async fn a_merge_without_conflict_is_an_uncommitted_change() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let first = remote.attempt(&workspaces, "t-1", "a.txt", "first\n").await;

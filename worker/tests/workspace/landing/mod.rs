@@ -1,4 +1,4 @@
-//! The way of work onto branches.
+//! Landing of work on branches.
 
 pub(crate) mod branch;
 pub(crate) mod checked_out;

@@ -1,7 +1,4 @@
-//! Changes of branches without an agent: done once, however often they are begun or killed.
-
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+//! Branch operations without an agent: done once, however often they start or are killed.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{
@@ -13,9 +10,7 @@ use tokio::sync::watch;
 
 use crate::remote::{BRANCH, FEATURE, Remote, integrate_order};
 
-/// Where the killed life finds the remote; its presence says that this process is that life.
-const LIFE: &str = "RALPH_TEST_OPERATING_LIFE";
-/// What it does, as JSON.
+/// The operation of the process that is killed, as JSON.
 const OPERATION: &str = "RALPH_TEST_OPERATION";
 
 fn order(operation: GitOperation, gate: &[&str]) -> GitOperationOrder {
@@ -50,7 +45,7 @@ async fn operate_in(
     workspaces.operate(&dispatch, &git, order, decide, end).await.end
 }
 
-/// A remote whose feature has landed `new.txt`; that commit.
+/// A remote whose feature has landed `new.txt`, and the landed commit.
 async fn landed() -> (Remote, String) {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
@@ -86,19 +81,19 @@ fn revert(commit: &str) -> GitOperation {
     }
 }
 
-/// Not a test by itself: the life that is killed, run by the test below in a process of its own.
+/// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
-async fn life_that_is_killed() {
-    let Some(dir) = std::env::var_os(LIFE).map(PathBuf::from) else {
+async fn process_that_is_killed() {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
     let operation = std::env::var(OPERATION).unwrap();
     let order = order(serde_json::from_str(&operation).unwrap(), &[]);
-    operate(&Remote::at(&dir), "killed", &order).await;
+    operate(&remote, "killed", &order).await;
 }
 
 #[tokio::test]
-async fn whatever_is_killed_is_done_once() {
+async fn an_operation_killed_at_any_point_is_done_once() {
     for point in OPERATION_POINTS {
         for kind in ["update", "revert", "squash", "merge"] {
             let (remote, head) = landed().await;
@@ -109,17 +104,9 @@ async fn whatever_is_killed_is_done_once() {
                 "squash" => merge(MergeHow::Squash, &head),
                 _ => merge(MergeHow::Merge, &head),
             };
-            let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "landing::operating::life_that_is_killed"])
-                .env(LIFE, remote.dir.path())
-                .env(OPERATION, serde_json::to_string(&operation).unwrap())
-                .env("RALPH_FAULT", format!("{point}:kill"))
-                .env("RALPH_FAULT_ONCE", remote.data("killed-point"))
-                .output()
-                .await
-                .unwrap()
-                .status;
-            assert_eq!(status.signal(), Some(9), "{point} {kind}: {status}");
+            let json = serde_json::to_string(&operation).unwrap();
+            let test = "landing::operating::process_that_is_killed";
+            remote.kill_at(test, point, &[(OPERATION, &json)]).await;
             let ended = operate(&remote, "again", &order(operation, &[])).await;
             let done = matches!(
                 ended,
@@ -141,7 +128,7 @@ async fn whatever_is_killed_is_done_once() {
 }
 
 #[tokio::test]
-async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
+async fn an_impossible_merge_gives_advice_and_moves_nothing() {
     let (remote, head) = landed().await;
     let moved = remote.commit("main", &remote.base, "new.txt", "other\n");
     for how in [MergeHow::Ff, MergeHow::Merge, MergeHow::Squash] {
@@ -157,7 +144,7 @@ async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
         assert!(message.contains("feature update"), "{message}");
     }
     let command = operate(&remote, "command", &order(merge(MergeHow::Command, &head), &[])).await;
-    // Another worker may have one.
+    // Another worker may have a command.
     let IntegrationEnd::Failed {
         message,
         retry: true,
@@ -187,7 +174,7 @@ async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
 }
 
 #[tokio::test]
-async fn gate_decides_on_exactly_the_commit_that_becomes_the_head() {
+async fn the_gate_runs_on_exactly_the_commit_that_becomes_the_head() {
     let (remote, head) = landed().await;
     remote.commit("main", &remote.base, "else.txt", "else\n");
     let both = "test -f new.txt && test -f else.txt";
@@ -208,7 +195,7 @@ async fn gate_decides_on_exactly_the_commit_that_becomes_the_head() {
 async fn a_gate_that_passed_on_the_tree_of_a_merge_does_not_run_again() {
     let (remote, head) = landed().await;
     let tree = remote.git(&["rev-parse", &format!("{head}^{{tree}}")]);
-    // A gate that can't pass shows whether it runs.
+    // A gate that can't pass proves whether it runs.
     let knowing = |tree: &str| GitOperationOrder {
         passed: vec![PassedTree {
             tree: tree.to_owned(),
@@ -223,13 +210,13 @@ async fn a_gate_that_passed_on_the_tree_of_a_merge_does_not_run_again() {
 }
 
 #[tokio::test]
-async fn nothing_is_pushed_that_the_coordinator_refuses() {
+async fn nothing_is_pushed_if_the_coordinator_refuses() {
     let (remote, head) = landed().await;
     let workspaces = remote.workspaces().await;
     let (_sender, end) = watch::channel(None);
     let decide = |_: Decided| async {
         Decision::Refused {
-            reason: "the task has another dispatch by now".to_owned(),
+            reason: "the task has another dispatch".to_owned(),
         }
     };
     let git = remote.order("t-9", "refused");
@@ -240,7 +227,7 @@ async fn nothing_is_pushed_that_the_coordinator_refuses() {
 }
 
 #[tokio::test]
-async fn branch_that_moves_under_an_operation_is_looked_at_again() {
+async fn an_operation_starts_over_if_its_branch_moves() {
     let (remote, head) = landed().await;
     remote.commit("main", &remote.base, "else.txt", "else\n");
     let workspaces = remote.workspaces().await;
@@ -265,9 +252,9 @@ async fn branch_that_moves_under_an_operation_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn reverted_landing_may_land_again() {
+async fn a_reverted_landing_may_land_again() {
     let (remote, head) = landed().await;
-    // The trailer is the task's short form.
+    // The trailer contains the task's short id.
     let named = TaskId(uuid::Uuid::nil());
     let workspaces = remote.workspaces().await;
     let task = named.to_string();
@@ -290,7 +277,7 @@ async fn reverted_landing_may_land_again() {
     );
     let message = remote.git(&["show", "-s", "--format=%B", FEATURE]);
     assert!(message.contains(&format!("Ralph-Reverts: {named}")), "{message}");
-    // Another one of it, begun by a task of its own, finds that and adds nothing.
+    // Another revert of the same landing, by its own task, finds it reverted and adds nothing.
     let reverted = remote.head(FEATURE);
     let git = GitOrder {
         trailers: [(TASK_TRAILER.to_owned(), "t-8".to_owned())].into(),
@@ -307,7 +294,7 @@ async fn reverted_landing_may_land_again() {
         "{obsolete:?}"
     );
     assert_eq!(remote.head(FEATURE), reverted);
-    // A change that brings it again lands, rather than being taken for what landed before.
+    // A repeated change lands instead of being taken for the earlier landing.
     let order = GitOrder {
         start: remote.head(FEATURE),
         ..remote.order(&task, "again")
@@ -327,7 +314,7 @@ async fn reverted_landing_may_land_again() {
 }
 
 #[tokio::test]
-async fn resolved_update_lands_on_a_worker_that_never_saw_the_base() {
+async fn a_resolved_update_lands_on_a_worker_without_the_base() {
     let (remote, head) = landed().await;
     let base = remote.commit("main", &remote.base, "new.txt", "other\n");
     let ended = operate(&remote, "u-1", &order(update(), &[])).await;
@@ -363,9 +350,9 @@ async fn resolved_update_lands_on_a_worker_that_never_saw_the_base() {
     assert_eq!(remote.git(&["show", &format!("{FEATURE}:new.txt")]), "both");
 }
 
-/// A gate runs what agents wrote: nothing of what it leaves is there when the user's own command runs.
+/// A gate runs code that agents wrote: none of its files may be there when the user's own command runs.
 #[tokio::test]
-async fn hand_over_begins_with_a_clean_checkout() {
+async fn the_merge_command_runs_in_a_clean_checkout() {
     let (remote, head) = landed().await;
     let settings = ralph_worker::workspace::Settings {
         on_complete: Some("! test -e planted && ! grep -q planted .git/config && test -f new.txt".to_owned()),
@@ -384,9 +371,9 @@ async fn hand_over_begins_with_a_clean_checkout() {
     assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
 }
 
-/// The answer to its first push got lost, or it ended in a person's hands, and meanwhile more landed.
+/// The answer to the first push was lost, or a person had to decide, and meanwhile more landed.
 #[tokio::test]
-async fn merge_that_is_done_again_brings_what_landed_since() {
+async fn a_repeated_merge_includes_later_landings() {
     for how in [MergeHow::Merge, MergeHow::Squash] {
         let (remote, head) = landed().await;
         remote.commit("main", &remote.base, "else.txt", "else\n");

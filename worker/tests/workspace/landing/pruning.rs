@@ -1,14 +1,8 @@
-//! Refs of old attempts go from the remote, whoever dies on the way, and nothing else does.
-
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+//! Refs of old attempts are removed from the remote, even if a worker is killed, and nothing else is.
 
 use ralph_worker::faults::PRUNE_POINTS;
 
 use crate::remote::{FEATURE, Remote, integrate_order};
-
-/// Where the killed life finds the remote; its presence says that this process is that life.
-const LIFE: &str = "RALPH_TEST_PRUNING_LIFE";
 
 fn names(remote: &Remote, tasks: &[&str]) -> Vec<String> {
     tasks
@@ -17,7 +11,7 @@ fn names(remote: &Remote, tasks: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Two attempts; the second one landed.
+/// A remote with two attempts, the second of which landed.
 async fn with_attempts() -> Remote {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
@@ -29,7 +23,7 @@ async fn with_attempts() -> Remote {
 }
 
 #[tokio::test]
-async fn named_refs_go_and_others_stay() {
+async fn only_the_named_refs_are_pruned() {
     let remote = with_attempts().await;
     let workspaces = remote.workspaces().await;
     let address = remote.path().to_str().unwrap().to_owned();
@@ -43,14 +37,14 @@ async fn named_refs_go_and_others_stay() {
     assert!(remote.head(&names(&remote, &["t-1"])[0]).is_some());
     assert!(remote.head(FEATURE).is_some());
 
-    // Nothing but attempts is ever removed.
+    // Only refs of attempts are ever removed.
     let pruned = workspaces
         .prune(&address, &remote.base, &[FEATURE.to_owned()])
         .await;
     assert!(pruned.gone.is_empty() && pruned.error.unwrap().contains("no ref of an attempt"));
     assert!(remote.head(FEATURE).is_some());
 
-    // A hook that refuses is said; what it let go is gone all the same.
+    // A refusal by a hook is reported; the other refs are removed.
     remote.attempt(&workspaces, "t-3", "three.txt", "three\n").await;
     remote.hook(
         "update",
@@ -63,13 +57,12 @@ async fn named_refs_go_and_others_stay() {
     assert!(error.contains("the server declined it"), "{error}");
 }
 
-/// Not a test by itself: the life that is killed, run by the test below in a process of its own.
+/// Not a test by itself: the test below runs it in a process, which is killed.
 #[tokio::test]
-async fn life_that_is_killed() {
-    let Some(dir) = std::env::var_os(LIFE).map(PathBuf::from) else {
+async fn process_that_is_killed() {
+    let Some(remote) = Remote::of_killer() else {
         return;
     };
-    let remote = Remote::at(&dir);
     let workspaces = remote.workspaces().await;
     let address = remote.path().to_str().unwrap().to_owned();
     let names = names(&remote, &["t-1", "t-2"]);
@@ -77,19 +70,11 @@ async fn life_that_is_killed() {
 }
 
 #[tokio::test]
-async fn a_killed_worker_leaves_the_rest_to_the_next() {
+async fn pruning_continues_after_a_kill_at_any_point() {
     for point in PRUNE_POINTS {
         let remote = with_attempts().await;
-        let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "landing::pruning::life_that_is_killed"])
-            .env(LIFE, remote.dir.path())
-            .env("RALPH_FAULT", format!("{point}:kill"))
-            .env("RALPH_FAULT_ONCE", remote.data("killed"))
-            .output()
-            .await
-            .unwrap()
-            .status;
-        assert_eq!(status.signal(), Some(9), "{point}: {status}");
+        let test = "landing::pruning::process_that_is_killed";
+        remote.kill_at(test, point, &[]).await;
         let workspaces = remote.workspaces().await;
         let address = remote.path().to_str().unwrap().to_owned();
         let names = names(&remote, &["t-1", "t-2"]);

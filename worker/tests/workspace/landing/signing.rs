@@ -1,4 +1,4 @@
-//! What would ask a person, who isn't there, ends soon and says so; so does a lock that a git left.
+//! A signature that would ask a person ends soon with an error, and so does a stale lock of git.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use ralph_worker::workspace::{Settings, Workspaces};
 use crate::remote::{FEATURE, Remote, integrate_order};
 use crate::user::User;
 
-/// Signs as `script` does.
+/// Configures `script` as the signing program.
 fn signs_by(user: &User, script: &str) {
     let program = user.write("sign", &format!("#!/bin/sh\n{script}\n"));
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -32,7 +32,7 @@ async fn workspaces(remote: &Remote) -> Workspaces {
         .unwrap()
 }
 
-/// What a failed end says, and whether it is tried again without a person.
+/// The message of a failure, and whether it is retried without a person.
 fn failed(end: IntegrationEnd) -> (String, bool) {
     match end {
         IntegrationEnd::Failed { message, retry, away } => (message, retry || away),
@@ -41,12 +41,12 @@ fn failed(end: IntegrationEnd) -> (String, bool) {
 }
 
 #[tokio::test]
-async fn a_signature_that_asks_or_fails_calls_a_person_at_once() {
-    let test = "landing::signing::a_signature_that_asks_or_fails_calls_a_person_at_once";
+async fn a_signature_that_asks_or_fails_needs_a_person_at_once() {
+    let test = "landing::signing::a_signature_that_asks_or_fails_needs_a_person_at_once";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
-    for (n, (script, said)) in [
+    for (n, (script, words)) in [
         ("sleep 600", "not signed within 1 s"),
         ("echo no secret key >&2; exit 2", "failed to sign"),
     ]
@@ -56,7 +56,7 @@ async fn a_signature_that_asks_or_fails_calls_a_person_at_once() {
         signs_by(&user, script);
         let remote = Remote::new();
         let workspaces = workspaces(&remote).await;
-        // An attempt isn't signed, so that it doesn't fail.
+        // Attempts are not signed, so this one succeeds.
         let commit = remote.attempt(&workspaces, "t-1", "one.txt", "one\n").await;
         let order = integrate_order("t-1", &commit);
         let end = remote
@@ -64,18 +64,18 @@ async fn a_signature_that_asks_or_fails_calls_a_person_at_once() {
             .await;
         let (message, again) = failed(end);
         assert!(
-            message.contains(said) && message.contains("gpg-agent") && message.contains("doctor"),
+            message.contains(words) && message.contains("gpg-agent") && message.contains("doctor"),
             "{message}"
         );
         assert!(!again, "{message}");
         assert_eq!(remote.head(FEATURE), None);
         let error = workspaces.try_to_sign().await.unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(words), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_lock_that_a_git_left_is_named_with_its_age() {
+async fn a_stale_git_lock_is_named_with_its_age() {
     let remote = Remote::new();
     let workspaces = workspaces(&remote).await;
     let commit = remote.attempt(&workspaces, "t-1", "one.txt", "one\n").await;

@@ -1,4 +1,4 @@
-//! The commands of a gate one by one, beside each other, and within times of their own.
+//! The commands of a gate: one after the other, in parallel, and within their time limits.
 
 use ralph_shared::wire::{GateStep, IntegrateOrder, IntegrationEnd, IntegrationReport};
 
@@ -12,7 +12,7 @@ fn step(name: &str, timeout_ms: Option<u64>, parallel: bool) -> GateStep {
     }
 }
 
-/// Tries a gate on an attempt.
+/// Runs a gate on an attempt.
 async fn checked(gate: &[&str], steps: Vec<GateStep>) -> IntegrationReport {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
@@ -31,9 +31,9 @@ fn times(report: &IntegrationReport) -> Vec<(&str, bool)> {
     times.map(|step| (step.name.as_str(), step.passed)).collect()
 }
 
-/// Each of the two waits for what the other makes.
+/// Each of the two parallel steps waits for the other's file.
 #[tokio::test]
-async fn steps_run_beside_each_other_and_those_behind_them_wait() {
+async fn parallel_steps_run_together_and_later_ones_wait() {
     let wait = |made: &str, other: &str| format!("touch {made}; until test -e {other}; do sleep 0.05; done");
     let (one, two) = (wait("one", "two"), wait("two", "one"));
     let steps = vec![
@@ -53,7 +53,7 @@ async fn steps_run_beside_each_other_and_those_behind_them_wait() {
 }
 
 #[tokio::test]
-async fn a_step_that_hangs_is_ended_after_its_time_and_nothing_is_begun_behind_it() {
+async fn a_hanging_step_ends_at_its_limit_and_later_steps_do_not_start() {
     let steps = vec![step("hangs", Some(500), false), step("beside", None, true)];
     let gate = ["echo begun; sleep 3600", "true", "touch never"];
     let report = checked(&gate, steps).await;

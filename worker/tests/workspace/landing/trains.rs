@@ -1,4 +1,4 @@
-//! Attempts whose gate is tried ahead of their turn, behind those that are to land before.
+//! Attempts whose gate runs ahead of their turn, on top of the attempts before them.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{
@@ -8,7 +8,7 @@ use ralph_worker::workspace::Workspaces;
 
 use crate::remote::{BRANCH, FEATURE, Remote, integrate_order};
 
-/// An attempt at a task of its own.
+/// An attempt at its own task.
 struct Car {
     task: TaskId,
     commit: String,
@@ -74,7 +74,7 @@ fn passed(tree: &str, tip: Option<&str>) -> Vec<PassedTree> {
 }
 
 #[tokio::test]
-async fn what_passed_ahead_of_its_turn_lands_as_the_same_tree_without_a_further_run() {
+async fn a_tree_that_passed_ahead_of_its_turn_lands_without_another_run() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let a = Car::new(&remote, &workspaces, "a.txt", "a\n").await;
@@ -87,7 +87,7 @@ async fn what_passed_ahead_of_its_turn_lands_as_the_same_tree_without_a_further_
 
     let ended = a.land(&remote, &workspaces, &a.order("true")).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
-    // A gate that can't pass shows that it does not run.
+    // A gate that can't pass proves that it does not run.
     let order = IntegrateOrder {
         passed: passed(&tree, None),
         ..b.order("false")
@@ -100,13 +100,13 @@ async fn what_passed_ahead_of_its_turn_lands_as_the_same_tree_without_a_further_
 }
 
 #[tokio::test]
-async fn another_tree_than_the_one_that_passed_has_its_own_run() {
+async fn a_different_tree_than_the_checked_one_runs_the_gate() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let a = Car::new(&remote, &workspaces, "a.txt", "a\n").await;
     let b = Car::new(&remote, &workspaces, "b.txt", "b\n").await;
     let tree = gated(b.check(&remote, &workspaces, b.order("true"), &[&a]).await).tree;
-    // Somebody else pushed, and nothing of the train landed.
+    // A person pushed, and nothing of the train landed.
     remote.commit(BRANCH, &remote.base, "person.txt", "p\n");
     let order = IntegrateOrder {
         passed: passed(&tree, None),
@@ -117,14 +117,14 @@ async fn another_tree_than_the_one_that_passed_has_its_own_run() {
 }
 
 #[tokio::test]
-async fn what_landed_meanwhile_is_not_made_twice() {
+async fn a_check_does_not_apply_a_landed_attempt_again() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let a = Car::new(&remote, &workspaces, "a.txt", "a\n").await;
     let b = Car::new(&remote, &workspaces, "b.txt", "b\n").await;
     let before = b.check(&remote, &workspaces, b.order("true"), &[&a]).await;
     a.land(&remote, &workspaces, &a.order("true")).await;
-    // A person took its file away since, which a second landing would bring back.
+    // Landing the first attempt again must not change the tree.
     let head = remote.head(FEATURE).unwrap();
     let after = b.check(&remote, &workspaces, b.order("true"), &[&a]).await;
     assert_eq!(gated(before).tree, gated(after).tree);
@@ -132,7 +132,7 @@ async fn what_landed_meanwhile_is_not_made_twice() {
 }
 
 #[tokio::test]
-async fn a_conflict_ahead_of_its_turn_is_told_of_the_one_that_has_it() {
+async fn only_the_conflicting_attempt_reports_its_conflict() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let a = Car::new(&remote, &workspaces, "same.txt", "a\n").await;
@@ -151,7 +151,7 @@ async fn a_conflict_ahead_of_its_turn_is_told_of_the_one_that_has_it() {
 }
 
 #[tokio::test]
-async fn a_known_failure_counts_on_its_tree_alone() {
+async fn a_known_failure_applies_to_its_tree_only() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let a = Car::new(&remote, &workspaces, "a.txt", "a\n").await;
@@ -166,14 +166,14 @@ async fn a_known_failure_counts_on_its_tree_alone() {
         failed: Some(FailedTree {
             tree: tree.to_owned(),
             command: "echo no; false".to_owned(),
-            output: "as told before".to_owned(),
+            output: "the known output".to_owned(),
         }),
         ..a.order("true")
     };
     let tree = gated(failing).tree;
     let ended = a.land(&remote, &workspaces, &known(&tree)).await;
     assert!(
-        matches!(&ended, IntegrationEnd::GateFailed { output, .. } if output == "as told before"),
+        matches!(&ended, IntegrationEnd::GateFailed { output, .. } if output == "the known output"),
         "{ended:?}"
     );
     let other = "0".repeat(40);
@@ -182,7 +182,7 @@ async fn a_known_failure_counts_on_its_tree_alone() {
 }
 
 #[tokio::test]
-async fn what_lands_with_a_batch_names_the_tree_that_passed() {
+async fn a_landing_of_a_batch_names_the_tree_that_passed() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let a = Car::new(&remote, &workspaces, "a.txt", "a\n").await;

@@ -1,4 +1,4 @@
-//! An agent's verdict is about a patch: what the rebase made another one of doesn't land.
+//! A verdict applies to a patch: if the rebase changes the patch, it doesn't land.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use ralph_shared::wire::{GitOrder, IntegrateOrder, IntegrationEnd};
 
 use crate::remote::{BRANCH, FEATURE, Remote, finish, integrate_order};
 
-/// What lands while an attempt is judged, and whether the attempt is the same patch after it. The attempt changes line 4
-/// of ten and a file of bytes.
+/// A commit that lands during the verification, and whether the attempt's patch is the same after it. The
+/// attempt changes line 4 of ten and a binary file.
 #[tokio::test]
-async fn what_was_judged_lands_only_as_the_same_patch() {
+async fn a_verified_attempt_lands_only_as_the_same_patch() {
     let lines = |changed: &[usize]| -> String {
         let line = |n| match changed.contains(&n) {
             true => format!("changed {n}\n"),
@@ -21,7 +21,7 @@ async fn what_was_judged_lands_only_as_the_same_patch() {
         ("a.txt", "elsewhere\n".to_owned(), true),
         ("shared.txt", lines(&[9]), true),
         ("shared.txt", lines(&[2]), false),
-        // The same change: nothing is left to do.
+        // The same change: nothing remains to be done.
         ("shared.txt", lines(&[4]), false),
     ];
     for (file, text, same) in rows {
@@ -50,7 +50,7 @@ async fn what_was_judged_lands_only_as_the_same_patch() {
         };
         assert_eq!(remote.head(FEATURE).as_deref(), Some(landed.as_str()));
         assert_eq!(remote.head(&commit_ref).as_deref(), Some(commit.as_str()));
-        // Judged as it is there, it lands.
+        // After a verdict on the rewritten commit, it lands.
         let order = IntegrateOrder {
             judged: true,
             ..integrate_order("t-1", &commit)

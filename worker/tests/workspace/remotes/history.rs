@@ -1,4 +1,4 @@
-//! Mirrors that hold less than everything.
+//! Shallow and partial mirrors.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use ralph_worker::workspace::{History, Settings, Workspaces};
 
 use crate::remote::{BRANCH, FEATURE, Remote, finish, git, integrate_order};
 
-/// A repository with thirty commits, of which the middle one is the base, offered as by a server.
+/// A repository with thirty commits, served by URL; the middle one is the base.
 fn scene() -> Remote {
     let remote = Remote::new();
     let mut from = remote.base.clone();
@@ -42,7 +42,7 @@ fn mirror(remote: &Remote, name: &str) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn a_short_history_is_made_longer_when_a_merge_needs_it() {
+async fn a_shallow_history_is_deepened_when_a_merge_needs_it() {
     let remote = scene();
     let shallow = History {
         depth: Some(2),
@@ -54,7 +54,7 @@ async fn a_short_history_is_made_longer_when_a_merge_needs_it() {
     assert_eq!(git(workspace.path(), &["status", "--porcelain"]), "");
     fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
     let commit = finish(&workspace).await.commit.unwrap();
-    // The branch goes on for longer than any short history reaches, with the task's own trailer in its middle for another.
+    // The branch grows beyond any shallow history.
     let mut head = remote.base.clone();
     for number in 0..20 {
         head = remote.commit(BRANCH, &head, "other.txt", &format!("{number}\n"));
@@ -71,7 +71,7 @@ async fn a_short_history_is_made_longer_when_a_merge_needs_it() {
     for number in 0..40 {
         onwards = remote.commit(BRANCH, &onwards, "more.txt", &format!("{number}\n"));
     }
-    // Landed already, however far back that is.
+    // The task has landed already, however far back.
     let third = open(
         &remote,
         "third",
@@ -96,7 +96,7 @@ async fn workspaces_of_another(remote: &Remote) -> Workspaces {
 }
 
 #[tokio::test]
-async fn a_partial_mirror_holds_the_files_of_the_start_and_no_older_ones() {
+async fn a_partial_mirror_has_the_files_of_the_start_and_no_older_ones() {
     let remote = scene();
     let partial = History {
         depth: None,
@@ -108,7 +108,7 @@ async fn a_partial_mirror_holds_the_files_of_the_start_and_no_older_ones() {
         fs::read_to_string(workspace.path().join("count.txt")).unwrap(),
         "15\n"
     );
-    // The agent has no credentials: what it starts with is all there.
+    // The agent has no credentials, so all files of its start are there.
     git(workspace.path(), &["remote", "remove", "origin"]);
     assert_eq!(git(workspace.path(), &["diff", "--stat", "HEAD"]), "");
     let missing = git(

@@ -1,5 +1,5 @@
-//! A real git server with a login: the user's own credential helper answers, each fault has its reason, and none of them
-//! costs work.
+//! A real git server with a login: the user's own credential helper answers, each fault has its own message,
+//! and none of them loses work.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::user::User;
 
 const PASSWORD: &str = "s3cret-of-ann";
 
-/// A repository on a server that lets in Ann, whose helper knows her password.
+/// A repository on a server that accepts Ann, whose credential helper knows her password.
 struct Scene {
     user: User,
     server: GitServer,
@@ -22,7 +22,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `None` in the process that only runs `test` as a user.
+    /// `None` in the parent process, which only runs `test` again as a user.
     async fn of(test: &str) -> Option<Self> {
         let user = User::or_run_as_one(&format!("remotes::http::{test}"))?;
         let helper = user.write("helper", "#!/bin/sh\n[ \"$1\" = get ] && cat \"$HOME/login\"\n");
@@ -41,8 +41,8 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn the_users_helper_answers_a_server_that_asks_for_a_login() {
-    let Some(scene) = Scene::of("the_users_helper_answers_a_server_that_asks_for_a_login").await else {
+async fn the_users_credential_helper_is_used() {
+    let Some(scene) = Scene::of("the_users_credential_helper_is_used").await else {
         return;
     };
     let remote = &scene.remote;
@@ -51,9 +51,9 @@ async fn the_users_helper_answers_a_server_that_asks_for_a_login() {
     fs::remove_file(scene.user.home().join("login")).unwrap();
     let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
     let refused = workspaces.prepare("t-1", &order).await.unwrap_err();
-    let said = refused.to_string();
-    assert!(said.contains("authentication failed") && said.contains("to do: give the worker's user"));
-    assert!(!refused.retry_can_help(), "{said}");
+    let message = refused.to_string();
+    assert!(message.contains("authentication failed") && message.contains("to do: give the worker's user"));
+    assert!(!refused.retry_can_help(), "{message}");
 
     fs::write(scene.user.home().join("login"), login).unwrap();
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -64,8 +64,8 @@ async fn the_users_helper_answers_a_server_that_asks_for_a_login() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_push_has_its_reason_and_costs_no_work() {
-    let Some(mut scene) = Scene::of("every_fault_of_a_push_has_its_reason_and_costs_no_work").await else {
+async fn every_fault_of_a_push_has_its_message_and_loses_no_work() {
+    let Some(mut scene) = Scene::of("every_fault_of_a_push_has_its_message_and_loses_no_work").await else {
         return;
     };
     let workspaces = scene.remote.workspaces().await;
@@ -91,9 +91,9 @@ async fn every_fault_of_a_push_has_its_reason_and_costs_no_work() {
         fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
         break_server(&mut scene, fault).await;
         let snapshot = workspace.finish(&CommitMessage::default()).await;
-        let said = snapshot.push_error.unwrap_or_default();
-        assert!(said.contains(reason) && said.contains(advice), "{fault}: {said}");
-        assert!(!said.contains(PASSWORD), "{fault}: {said}");
+        let message = snapshot.push_error.unwrap_or_default();
+        assert!(message.contains(reason) && message.contains(advice), "{fault}: {message}");
+        assert!(!message.contains(PASSWORD), "{fault}: {message}");
         assert!(snapshot.commit.is_some() && snapshot.pushed_ref.is_none());
         drop(workspace);
 
@@ -135,8 +135,8 @@ async fn mend_server(scene: &mut Scene) {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_a_push_and_dies_before_it_answers_has_it() {
-    let Some(scene) = Scene::of("a_server_that_takes_a_push_and_dies_before_it_answers_has_it").await else {
+async fn a_push_counts_even_if_its_server_dies_before_it_answers() {
+    let Some(scene) = Scene::of("a_push_counts_even_if_its_server_dies_before_it_answers").await else {
         return;
     };
     let Scene { server, remote, .. } = &scene;
@@ -151,8 +151,8 @@ async fn a_server_that_takes_a_push_and_dies_before_it_answers_has_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_once_is_asked_again() {
-    let Some(scene) = Scene::of("a_server_that_hangs_up_once_is_asked_again").await else {
+async fn a_push_is_retried_after_the_server_hangs_up() {
+    let Some(scene) = Scene::of("a_push_is_retried_after_the_server_hangs_up").await else {
         return;
     };
     let Scene { server, remote, .. } = &scene;
@@ -167,8 +167,8 @@ async fn a_server_that_hangs_up_once_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_lost_before_the_push_onto_the_branch_is_said() {
-    let Some(scene) = Scene::of("a_login_that_is_lost_before_the_push_onto_the_branch_is_said").await else {
+async fn a_login_lost_before_the_push_to_the_branch_is_reported() {
+    let Some(scene) = Scene::of("a_login_lost_before_the_push_to_the_branch_is_reported").await else {
         return;
     };
     let Scene { server, remote, .. } = &scene;
@@ -190,9 +190,9 @@ async fn a_login_that_is_lost_before_the_push_onto_the_branch_is_said() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_when_an_integration_fetches_is_asked_again_later() {
+async fn an_integration_is_retried_later_if_its_server_is_away() {
     let Some(scene) =
-        Scene::of("a_server_that_is_away_when_an_integration_fetches_is_asked_again_later").await
+        Scene::of("an_integration_is_retried_later_if_its_server_is_away").await
     else {
         return;
     };
@@ -219,8 +219,8 @@ async fn a_server_that_is_away_when_an_integration_fetches_is_asked_again_later(
 }
 
 #[tokio::test]
-async fn an_integration_that_is_not_let_in_says_nothing_of_the_attempt() {
-    let Some(scene) = Scene::of("an_integration_that_is_not_let_in_says_nothing_of_the_attempt").await else {
+async fn an_integration_without_access_does_not_fail_the_attempt() {
+    let Some(scene) = Scene::of("an_integration_without_access_does_not_fail_the_attempt").await else {
         return;
     };
     let Scene { server, remote, .. } = &scene;
@@ -243,10 +243,10 @@ async fn an_integration_that_is_not_let_in_says_nothing_of_the_attempt() {
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
 }
 
-/// What was decided may be pushed by anyone, so by two at once; and neither hears the server's answer.
+/// Any worker may push a decided commit, so two may do so at once; neither gets the server's answer.
 #[tokio::test]
-async fn two_workers_that_push_at_once_and_hear_no_answer_land_once() {
-    let Some(scene) = Scene::of("two_workers_that_push_at_once_and_hear_no_answer_land_once").await else {
+async fn two_workers_that_push_at_once_without_an_answer_land_once() {
+    let Some(scene) = Scene::of("two_workers_that_push_at_once_without_an_answer_land_once").await else {
         return;
     };
     let Scene { server, remote, .. } = &scene;
@@ -287,7 +287,7 @@ async fn two_workers_that_push_at_once_and_hear_no_answer_land_once() {
     assert_eq!(remote.head(FEATURE), Some(new));
     assert_eq!(remote.landings("t-1"), 1);
 
-    // Of two other changes of one branch only one is made on what both saw; the other sees it and begins again.
+    // Of two other changes of one branch, only one is built on the head that both saw; the other starts over.
     server.heal();
     let second = remote.attempt(&workers[0], "t-2", "two.txt", "two\n").await;
     let third = remote.attempt(&workers[1], "t-3", "three.txt", "three\n").await;
@@ -319,7 +319,8 @@ async fn two_workers_that_push_at_once_and_hear_no_answer_land_once() {
     remote.git(&["fsck", "--strict"]);
 }
 
-/// What an agent's commands could try, from within the sandbox that they and the agent share.
+/// Ways in which an agent's commands could get credentials, from within the sandbox that they share with the
+/// agent.
 #[tokio::test]
 async fn credentials_of_the_worker_are_out_of_an_agents_reach() {
     let Some(scene) = Scene::of("credentials_of_the_worker_are_out_of_an_agents_reach").await else {
@@ -342,7 +343,7 @@ async fn credentials_of_the_worker_are_out_of_an_agents_reach() {
     };
     let workspaces = Workspaces::open_with(&remote.data("data"), settings.clone()).await;
     let workspaces = workspaces.unwrap();
-    // The address itself holds the login here.
+    // Here the address itself contains the login.
     let mut order = remote.order("t-1", "t-1");
     let login = format!("http://ann:{PASSWORD}@");
     order.repository.address = order.repository.address.replace("http://", &login);
@@ -350,7 +351,7 @@ async fn credentials_of_the_worker_are_out_of_an_agents_reach() {
     let dispatch = remote.dispatch("t-1");
     let workspace = workspaces.prepare(&dispatch, &order).await.unwrap();
     workspace.set_up(&settings).await.unwrap();
-    // Nor is it among the arguments of a program, which everybody can read while work is pushed.
+    // Nor do a program's arguments, which everybody can read during a push, contain it.
     let (looked, seen) = (remote.dir.path().join("looked"), remote.dir.path().join("seen"));
     let pattern = PASSWORD.replacen('s', "[s]", 1);
     remote.hook(
@@ -365,7 +366,7 @@ async fn credentials_of_the_worker_are_out_of_an_agents_reach() {
     assert!(looked.exists() && !seen.exists());
     remote.hook("pre-receive", "exit 0");
     assert_eq!(remote.head("refs/heads/stolen"), None);
-    // Without walls the same push works: it was they that held.
+    // Without a sandbox the same push succeeds, so the sandbox prevented it.
     let (home, from) = (user.home().to_owned(), remote.path());
     let to = remote.address.clone().unwrap();
     let push = move || {

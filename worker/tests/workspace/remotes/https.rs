@@ -1,4 +1,5 @@
-//! A server whose certificate only the user's git trusts, and a login that only the user's helper knows.
+//! A server with a certificate that only the user's git trusts, and a login that only the user's helper
+//! knows.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +21,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `None` in the process that only runs `test` as a user.
+    /// `None` in the parent process, which only runs `test` again as a user.
     async fn of(test: &str) -> Option<Self> {
         let user = User::or_run_as_one(&format!("remotes::https::{test}"))?;
         let authority = Authority::new().unwrap();
@@ -40,7 +41,7 @@ impl Scene {
         Some(scene)
     }
 
-    /// Whether the user's git trusts the authority.
+    /// Sets whether the user's git trusts the authority.
     fn trust(&self, trusted: bool) {
         let user = &self.user;
         let script =
@@ -57,8 +58,8 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn the_users_authority_and_helper_are_used() {
-    let Some(scene) = Scene::of("the_users_authority_and_helper_are_used").await else {
+async fn the_users_certificate_authority_and_helper_are_used() {
+    let Some(scene) = Scene::of("the_users_certificate_authority_and_helper_are_used").await else {
         return;
     };
     let remote = &scene.remote;
@@ -66,12 +67,12 @@ async fn the_users_authority_and_helper_are_used() {
     let workspaces = remote.workspaces().await;
     let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
     let refused = workspaces.prepare("t-1", &order).await.unwrap_err();
-    let said = refused.to_string();
+    let message = refused.to_string();
     assert!(
-        said.contains("the server's certificate could not be verified"),
-        "{said}"
+        message.contains("the server's certificate could not be verified"),
+        "{message}"
     );
-    assert!(said.contains("sslCAInfo") && !refused.retry_can_help(), "{said}");
+    assert!(message.contains("sslCAInfo") && !refused.retry_can_help(), "{message}");
 
     scene.trust(true);
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
@@ -82,8 +83,8 @@ async fn the_users_authority_and_helper_are_used() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_can_not_be_trusted_costs_no_work() {
-    let Some(mut scene) = Scene::of("a_certificate_that_can_not_be_trusted_costs_no_work").await else {
+async fn an_untrusted_certificate_loses_no_work() {
+    let Some(mut scene) = Scene::of("an_untrusted_certificate_loses_no_work").await else {
         return;
     };
     let workspaces = scene.remote.workspaces().await;
@@ -99,12 +100,12 @@ async fn a_certificate_that_can_not_be_trusted_costs_no_work() {
         scene.server.show(certificate);
         scene.server.come_back().await.unwrap();
         let snapshot = workspace.finish(&CommitMessage::default()).await;
-        let said = snapshot.push_error.unwrap_or_default();
+        let message = snapshot.push_error.unwrap_or_default();
         assert!(
-            said.contains("the server's certificate could not be verified"),
-            "{task}: {said}"
+            message.contains("the server's certificate could not be verified"),
+            "{task}: {message}"
         );
-        assert!(!said.contains(PASSWORD), "{task}: {said}");
+        assert!(!message.contains(PASSWORD), "{task}: {message}");
         assert!(snapshot.commit.is_some() && snapshot.pushed_ref.is_none());
         drop(workspace);
 

@@ -1,4 +1,4 @@
-//! Git LFS: an agent sees the files, the worker brings and sends them.
+//! Git LFS: an agent sees the files, and the worker downloads and uploads them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use ralph_worker::workspace::{CommitMessage, Workspace, Workspaces};
 use crate::remote::{FEATURE, Remote, finish, git, integrate_order};
 use crate::user::User;
 
-/// A repository that keeps `*.bin` in Git LFS, with one such file, made by somebody who has it.
+/// A repository with `*.bin` in Git LFS, and one such file, made by a person with git-lfs.
 pub fn scene() -> Remote {
     let remote = Remote::new();
     let seed = remote.data("seed");
@@ -21,27 +21,22 @@ pub fn scene() -> Remote {
     git(&seed, &["lfs", "track", "*.bin"]);
     fs::write(seed.join("first.bin"), "first\n".repeat(1000)).unwrap();
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Keep large files elsewhere"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    }
+    remote.with_base("Keep large files elsewhere")
 }
 
-/// Where it isn't installed only the last test can say anything.
+/// Whether git-lfs is not installed; most tests here need it.
 pub fn is_missing() -> bool {
     let found = Command::new("git").args(["lfs", "version"]).output();
     let missing = !found.is_ok_and(|output| output.status.success());
     assert!(
         !missing || std::env::var_os("CI").is_none(),
-        "git-lfs has to be installed where everything is tested: run `make setup`"
+        "git-lfs must be installed in CI: run `make setup`"
     );
     missing
 }
 
 #[tokio::test]
-async fn large_files_are_checked_out_and_those_of_an_agent_get_to_the_server() {
+async fn large_files_are_checked_out_and_an_agents_are_uploaded() {
     if is_missing() {
         return;
     }
@@ -58,7 +53,7 @@ async fn large_files_are_checked_out_and_those_of_an_agent_get_to_the_server() {
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
     let pointer = remote.git(&["show", &format!("{FEATURE}:second.bin")]);
     assert!(pointer.starts_with("version https://git-lfs"), "{pointer}");
-    // Somebody else finds it at the server.
+    // Another clone gets it from the server.
     let seed = remote.data("seed");
     git(&seed, &["fetch", "-q", "origin", FEATURE]);
     git(&seed, &["checkout", "-q", "FETCH_HEAD"]);
@@ -67,7 +62,7 @@ async fn large_files_are_checked_out_and_those_of_an_agent_get_to_the_server() {
 }
 
 #[tokio::test]
-async fn a_filter_of_an_agents_is_not_run() {
+async fn a_filter_that_the_agent_configured_is_not_run() {
     if is_missing() {
         return;
     }
@@ -84,13 +79,13 @@ async fn a_filter_of_an_agents_is_not_run() {
 }
 
 #[tokio::test]
-async fn without_git_lfs_a_repository_that_needs_it_is_refused_in_words() {
+async fn without_git_lfs_a_repository_that_needs_it_is_refused() {
     let Some(user) =
-        User::or_run_as_one("remotes::lfs::without_git_lfs_a_repository_that_needs_it_is_refused_in_words")
+        User::or_run_as_one("remotes::lfs::without_git_lfs_a_repository_that_needs_it_is_refused")
     else {
         return;
     };
-    // As a machine without it looks to git.
+    // Make git behave as on a machine without git-lfs.
     user.write(
         ".gitconfig",
         "[filter \"lfs\"]\n\tprocess = git-lfs-is-gone\n\trequired = true\n\
@@ -105,23 +100,18 @@ async fn without_git_lfs_a_repository_that_needs_it_is_refused_in_words() {
     )
     .unwrap();
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Keep large files elsewhere"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Keep large files elsewhere");
     let workspaces = remote.workspaces().await;
     let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
     let refused = workspaces.prepare("t-1", &order).await.unwrap_err();
-    let said = refused.to_string();
+    let message = refused.to_string();
     assert!(
-        said.contains("keeps files in Git LFS") && said.contains("install git-lfs"),
-        "{said}"
+        message.contains("keeps files in Git LFS") && message.contains("install git-lfs"),
+        "{message}"
     );
 }
 
-/// Makes a pointer of what a file says; not while there is a file `broken` in the home.
+/// Installs a filter that makes a pointer of a file's text; it fails while the home contains a file `broken`.
 fn fake_filter(user: &User) {
     let clean = format!(
         "#!/bin/sh\ntest -e '{}' && exit 1\nprintf '{}' \"$(cat)\"\n",
@@ -146,7 +136,8 @@ fn pointer(text: &str) -> String {
     format!("version https://git-lfs.github.com/spec/v1\noid sha256:{text}\nsize 6\n")
 }
 
-/// A repository with large files, of which a session writes one again, changes one, and adds a file and an attribute for it.
+/// A repository with large files. A session rewrites one, changes one, and adds a file with an attribute for
+/// it.
 async fn odd_work(workspaces: &Workspaces, remote: Remote, rule: &str) -> (Remote, Workspace) {
     let seed = remote.data("seed");
     fs::write(seed.join(".gitattributes"), "*.bin filter=lfs\n").unwrap();
@@ -154,12 +145,7 @@ async fn odd_work(workspaces: &Workspaces, remote: Remote, rule: &str) -> (Remot
         fs::write(seed.join(format!("{name}.bin")), pointer(name)).unwrap();
     }
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Keep large files elsewhere"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Keep large files elsewhere");
     let workspace = remote.prepare(workspaces, "t-1").await;
     let tree = workspace.path();
     assert_eq!(fs::read_to_string(tree.join("first.bin")).unwrap(), "first\n");
@@ -175,8 +161,8 @@ async fn odd_work(workspaces: &Workspaces, remote: Remote, rule: &str) -> (Remot
 }
 
 #[tokio::test]
-async fn attributes_that_git_cannot_apply_make_no_large_file_part_of_the_history() {
-    let test = "remotes::lfs::attributes_that_git_cannot_apply_make_no_large_file_part_of_the_history";
+async fn inapplicable_attributes_put_no_large_file_into_the_history() {
+    let test = "remotes::lfs::inapplicable_attributes_put_no_large_file_into_the_history";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
@@ -194,13 +180,13 @@ async fn attributes_that_git_cannot_apply_make_no_large_file_part_of_the_history
     let commit = snapshot.commit.unwrap();
     let second = remote.git(&["show", &format!("{commit}:second.bin")]);
     assert_eq!(second, pointer("changed").trim_end(), "{rule}");
-    // Again, it is the same.
+    // A second finish makes the same commit.
     assert_eq!(finish(&workspace).await.commit, Some(commit), "{rule}");
 }
 
 #[tokio::test]
-async fn large_files_that_can_not_be_stored_wait_for_their_filter() {
-    let test = "remotes::lfs::large_files_that_can_not_be_stored_wait_for_their_filter";
+async fn large_files_wait_for_their_failing_filter() {
+    let test = "remotes::lfs::large_files_wait_for_their_failing_filter";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
@@ -223,12 +209,13 @@ async fn large_files_that_can_not_be_stored_wait_for_their_filter() {
     assert_eq!(second, pointer("changed").trim_end());
 }
 
-/// A server that asks whoever comes for a login, and what it was told. Its address.
+/// A server that asks every client for a login and records the requests; returns its address and the
+/// requests.
 fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&told);
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&requests);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -248,13 +235,13 @@ fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
             let _ = write!(stream, "{answer}Content-Length: 0\r\nConnection: close\r\n\r\n");
         }
     });
-    (address, told)
+    (address, requests)
 }
 
-/// The user's credential helper is asked by git-lfs for whatever server it talks to.
+/// git-lfs asks the user's credential helper for a login at any server.
 #[tokio::test]
-async fn an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own() {
-    let test = "remotes::lfs::an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own";
+async fn an_agent_cannot_send_the_users_credentials_to_its_own_server() {
+    let test = "remotes::lfs::an_agent_cannot_send_the_users_credentials_to_its_own_server";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
@@ -267,7 +254,7 @@ async fn an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own() {
         ".gitconfig",
         &format!("[credential]\n\thelper = {}\n", helper.display()),
     );
-    let (theirs, told) = listen();
+    let (theirs, requests) = listen();
     let remote = scene();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -279,7 +266,7 @@ async fn an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own() {
     fs::write(workspace.path().join("second.bin"), "second\n".repeat(1000)).unwrap();
     let commit = finish(&workspace).await.commit.unwrap();
     workspace.remove().await.unwrap();
-    // Another worker checks it out, which has none of the objects yet.
+    // Another worker, which has none of the objects yet, checks it out.
     let other = Workspaces::open(&remote.data("other")).await.unwrap();
     let order = ralph_shared::wire::GitOrder {
         start: Some(commit.clone()),
@@ -296,13 +283,13 @@ async fn an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own() {
     let third = Workspaces::open(&remote.data("third")).await.unwrap();
     let ended = remote.integrate(&third, "t-1", "i-1", &order).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
-    let told = told.lock().unwrap();
-    assert!(told.is_empty(), "{told:?}");
+    let requests = requests.lock().unwrap();
+    assert!(requests.is_empty(), "{requests:?}");
 }
 
-/// What a person wrote into the feature's base holds.
+/// The configuration that a person committed to the feature's base applies.
 #[tokio::test]
-async fn large_files_go_where_the_base_says() {
+async fn large_files_go_to_the_server_that_the_base_names() {
     if is_missing() {
         return;
     }
@@ -313,12 +300,7 @@ async fn large_files_go_where_the_base_says() {
     let config = format!("[lfs]\n\tpushurl = file://{}\n", elsewhere.display());
     fs::write(seed.join(".lfsconfig"), config).unwrap();
     git(&seed, &["add", "-A"]);
-    git(&seed, &["commit", "-q", "-m", "Keep large files there"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Keep large files there");
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
     fs::write(workspace.path().join("second.bin"), "second\n".repeat(1000)).unwrap();

@@ -1,4 +1,4 @@
-//! Mirrors are packed together, and nothing that a clone borrows is lost by it.
+//! Mirrors are repacked, and clones lose no borrowed object.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use ralph_worker::workspace::{Untidy, Workspace, Workspaces};
 use crate::remote::{BRANCH, FEATURE, Remote, finish, git};
 use crate::user::User;
 
-/// Any is too many.
+/// Limits that every mirror exceeds.
 const NONE: Untidy = Untidy { packs: 0, loose: 0 };
 
-/// The only mirror.
+/// Path of the only mirror.
 fn mirror(remote: &Remote) -> PathBuf {
     let entries = fs::read_dir(remote.data("data/mirrors")).unwrap().flatten();
     let mut mirrors = entries
@@ -27,14 +27,13 @@ fn packs(mirror: &Path) -> usize {
         .count()
 }
 
-/// How many objects are in files of their own.
+/// Number of loose objects.
 fn loose(mirror: &Path) -> String {
     let counted = git(mirror, &["count-objects"]);
     counted.split(' ').next().unwrap().to_owned()
 }
 
-/// A clone each of so many heads of the feature's branch, none of which comes after another one: of all but the last one the mirror
-/// forgets.
+/// Clones of `count` unrelated heads of the feature's branch; the mirror forgets all but the last one.
 async fn clones(remote: &Remote, workspaces: &Workspaces, count: usize) -> Vec<(String, Workspace)> {
     let mut clones = Vec::new();
     for n in 0..count {
@@ -61,7 +60,7 @@ async fn are_whole(remote: &Remote, mirror: &Path, clones: Vec<(String, Workspac
 }
 
 #[tokio::test]
-async fn loose_objects_are_packed_also_those_that_no_ref_leads_to() {
+async fn loose_objects_are_packed_including_unreachable_ones() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let clones = clones(&remote, &workspaces, 3).await;
@@ -71,7 +70,7 @@ async fn loose_objects_are_packed_also_those_that_no_ref_leads_to() {
     let nobodys = git(&mirror, &["hash-object", "-w", file.to_str().unwrap()]);
     assert_eq!(packs(&mirror), 0);
     assert_eq!(workspaces.pack_mirrors(Untidy::default()).await, 0);
-    assert_eq!(packs(&mirror), 0, "that is few enough");
+    assert_eq!(packs(&mirror), 0, "few loose objects are not packed");
     assert_eq!(workspaces.pack_mirrors(NONE).await, 1);
     assert_eq!((packs(&mirror), loose(&mirror).as_str()), (1, "0"));
     git(&mirror, &["cat-file", "-e", &nobodys]);
@@ -80,8 +79,8 @@ async fn loose_objects_are_packed_also_those_that_no_ref_leads_to() {
 }
 
 #[tokio::test]
-async fn packs_of_many_fetches_become_few() {
-    let test = "remotes::packing::packs_of_many_fetches_become_few";
+async fn many_packs_are_combined() {
+    let test = "remotes::packing::many_packs_are_combined";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
@@ -100,7 +99,7 @@ async fn packs_of_many_fetches_become_few() {
     };
     let lock = File::open(mirror.with_extension("lock")).unwrap();
     lock.lock().unwrap();
-    assert_eq!(workspaces.pack_mirrors(most).await, 0, "somebody fetches");
+    assert_eq!(workspaces.pack_mirrors(most).await, 0, "a fetch holds the lock");
     lock.unlock().unwrap();
     assert_eq!(workspaces.pack_mirrors(most).await, 1);
     assert!(packs(&mirror) <= most.packs);
@@ -109,22 +108,22 @@ async fn packs_of_many_fetches_become_few() {
 }
 
 #[tokio::test]
-async fn whatever_a_killed_git_leaves_of_packing_is_in_nobodys_way() {
+async fn leftovers_of_a_killed_repack_are_removed() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let clones = clones(&remote, &workspaces, 2).await;
     let mirror = mirror(&remote);
     assert_eq!(workspaces.pack_mirrors(NONE).await, 1);
-    let left = [
+    let leftovers = [
         "objects/pack/.tmp-1-pack-0.pack",
         "objects/pack/tmp_pack_0",
         "packed-refs.new",
         "packed-refs.lock",
     ];
-    for name in left {
+    for name in leftovers {
         fs::write(mirror.join(name), "half").unwrap();
     }
-    // A ref that is not there any more goes from the packed ones.
+    // A ref that no longer exists disappears from the packed refs.
     assert!(
         fs::read_to_string(mirror.join("packed-refs"))
             .unwrap()
@@ -137,15 +136,15 @@ async fn whatever_a_killed_git_leaves_of_packing_is_in_nobodys_way() {
             .unwrap()
             .contains(FEATURE)
     );
-    for name in left {
+    for name in leftovers {
         assert!(!mirror.join(name).exists(), "{name}");
     }
     are_whole(&remote, &mirror, clones).await;
 }
 
-/// It is looked at again when a person may have mended it.
+/// Packing is tried again once a person may have repaired the mirror.
 #[tokio::test]
-async fn mirror_that_can_not_be_packed_rests() {
+async fn a_mirror_that_cannot_be_packed_is_skipped_for_a_while() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let clones = clones(&remote, &workspaces, 2).await;
@@ -154,7 +153,7 @@ async fn mirror_that_can_not_be_packed_rests() {
     fs::write(mirror.join("config"), "[core\n").unwrap();
     assert_eq!(workspaces.pack_mirrors(NONE).await, 0);
     fs::write(mirror.join("config"), config).unwrap();
-    assert_eq!(workspaces.pack_mirrors(NONE).await, 0, "not again so soon");
+    assert_eq!(workspaces.pack_mirrors(NONE).await, 0, "not retried so soon");
     fs::remove_file(mirror.join("ralph-not-packed")).unwrap();
     assert_eq!(workspaces.pack_mirrors(NONE).await, 1);
     are_whole(&remote, &mirror, clones).await;

@@ -8,8 +8,8 @@ use ralph_worker::workspace::{CommitMessage, Workspaces};
 
 use crate::remote::Remote;
 
-/// Leaves work that couldn't be pushed, which was committed so many days ago; gives its folder.
-async fn left(remote: &Remote, workspaces: &Workspaces, age_days: u64) -> PathBuf {
+/// Leaves unpushed work that was committed this many days ago; returns its folder.
+async fn leave(remote: &Remote, workspaces: &Workspaces, age_days: u64) -> PathBuf {
     let workspace = remote.prepare(workspaces, "t-1").await;
     let tree = workspace.path().to_owned();
     fs::write(tree.join("a.txt"), "1\n").unwrap();
@@ -26,26 +26,26 @@ async fn left(remote: &Remote, workspaces: &Workspaces, age_days: u64) -> PathBu
 }
 
 #[tokio::test]
-async fn refused_work_is_kept_for_its_days() {
-    for (age_days, kept) in [(6, true), (7, false)] {
+async fn refused_work_is_kept_for_a_week() {
+    for (age_days, exists) in [(6, true), (7, false)] {
         let remote = Remote::new();
         let workspaces = remote.workspaces().await;
         remote.hook("pre-receive", "echo 'not today' >&2; exit 1");
-        let tree = left(&remote, &workspaces, age_days).await;
-        // Trying again doesn't make it younger.
+        let tree = leave(&remote, &workspaces, age_days).await;
+        // A retry does not reset its age.
         for _ in 0..2 {
             workspaces.rescue_unpushed(&CommitMessage::default()).await;
-            assert_eq!(tree.exists(), kept, "after {age_days} days");
+            assert_eq!(tree.exists(), exists, "after {age_days} days");
         }
     }
 }
 
 #[tokio::test]
-async fn work_waits_for_a_repository_that_may_come_back_however_long() {
+async fn work_waits_indefinitely_for_an_absent_repository() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     remote.hook("pre-receive", "exit 1");
-    let tree = left(&remote, &workspaces, 1_000).await;
+    let tree = leave(&remote, &workspaces, 1_000).await;
     let gone = remote.path().with_extension("gone");
     fs::rename(remote.path(), &gone).unwrap();
     workspaces.rescue_unpushed(&CommitMessage::default()).await;

@@ -1,4 +1,4 @@
-//! A repository that is a shallow clone itself, of somebody's or of a job's: its history ends where it ends.
+//! A repository that is itself a shallow clone, of a person or of a CI job: its history is cut.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::remote::{BRANCH, FEATURE, Remote, finish, git, integrate_order, landed};
 
-/// A clone of the last of three commits, which is the feature's repository.
+/// A shallow clone of the last of three commits, as the feature's repository.
 struct Scene {
     remote: Remote,
     clone: PathBuf,
@@ -38,7 +38,7 @@ impl Scene {
         git(&self.clone, arguments)
     }
 
-    /// As the coordinator orders it.
+    /// Adds the coordinator's knowledge of the last landing.
     fn order(&self, of: GitOrder) -> GitOrder {
         let head = self.git(&["for-each-ref", "--format=%(objectname)", FEATURE]);
         GitOrder {
@@ -47,7 +47,7 @@ impl Scene {
         }
     }
 
-    /// Works on a task and lands it.
+    /// Completes a task and lands it.
     async fn land(&self, task: &str) -> IntegrationEnd {
         let order = WorkspaceOrder::Git(self.order(self.remote.order(task, task)));
         let workspace = self.workspaces.prepare(task, &order).await.unwrap();
@@ -90,7 +90,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn shallow_clone_is_worked_in_as_far_as_it_goes() {
+async fn work_lands_in_a_shallow_clone() {
     let scene = Scene::new().await;
     for task in ["t-1", "t-2"] {
         let ended = scene.land(task).await;
@@ -101,7 +101,7 @@ async fn shallow_clone_is_worked_in_as_far_as_it_goes() {
     }
     assert_eq!(scene.git(&["rev-list", "--count", BRANCH]), "3");
     scene.git(&["fsck", "--connectivity-only"]);
-    // Made whole, it goes on.
+    // After an unshallow, work continues.
     scene.git(&["fetch", "-q", "--unshallow"]);
     let ended = scene.land("t-3").await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
@@ -109,7 +109,7 @@ async fn shallow_clone_is_worked_in_as_far_as_it_goes() {
 }
 
 #[tokio::test]
-async fn histories_that_a_shallow_clone_tears_apart_are_said_with_what_to_do() {
+async fn histories_separated_by_a_shallow_clone_give_advice() {
     let scene = Scene::new().await;
     let ended = scene.land("t-1").await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");

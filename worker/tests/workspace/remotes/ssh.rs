@@ -1,5 +1,5 @@
-//! A real ssh server, where one is installed: the user's keys and agent are used, each refusal has its own reason, and
-//! none of them costs work.
+//! A real ssh server, if one is installed: the user's keys and agent are used, each refusal has its own
+//! message, and none of them loses work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use crate::remote::{FEATURE, Remote, finish, integrate_order};
 use crate::remotes::sshd::{self, Server};
 use crate::user::User;
 
-/// Landlock knows sockets with a path from here on.
+/// The first Landlock ABI that restricts sockets with a path.
 const SOCKET_ABI: u32 = 9;
 
-/// A user with a key, and a server that takes it.
+/// A user with a key, and a server that accepts it.
 struct Scene {
     user: User,
     key: PathBuf,
@@ -26,7 +26,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `None` in the process that only runs `test` as a user, and where there is no server.
+    /// `None` in the parent process, which only runs `test` again as a user, and if no server is installed.
     fn of(test: &str) -> Option<Self> {
         let program = sshd::program()?;
         let files = [("SSH_AUTH_SOCK", "agent.socket")];
@@ -60,8 +60,8 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn attempts_land_by_the_users_key() {
-    let Some(scene) = Scene::of("attempts_land_by_the_users_key") else {
+async fn attempts_land_with_the_users_key() {
+    let Some(scene) = Scene::of("attempts_land_with_the_users_key") else {
         return;
     };
     let remote = &scene.remote;
@@ -74,8 +74,8 @@ async fn attempts_land_by_the_users_key() {
 }
 
 #[tokio::test]
-async fn every_refusal_has_its_reason_before_the_work() {
-    let Some(scene) = Scene::of("every_refusal_has_its_reason_before_the_work") else {
+async fn every_refusal_before_the_work_has_its_message() {
+    let Some(scene) = Scene::of("every_refusal_before_the_work_has_its_message") else {
         return;
     };
     let Scene {
@@ -85,27 +85,27 @@ async fn every_refusal_has_its_reason_before_the_work() {
     let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
     user.write("known_hosts", "");
     let refused = workspaces.prepare("t-1", &order).await.unwrap_err();
-    let said = refused.to_string();
-    assert!(said.contains("the server's ssh host key is not known"), "{said}");
+    let message = refused.to_string();
+    assert!(message.contains("the server's ssh host key is not known"), "{message}");
     assert!(
-        said.contains("ssh-keyscan") && !refused.retry_can_help(),
-        "{said}"
+        message.contains("ssh-keyscan") && !refused.retry_can_help(),
+        "{message}"
     );
 
     user.write("known_hosts", &server.known());
     server.let_in("");
     let refused = workspaces.prepare("t-1", &order).await.unwrap_err();
-    let said = refused.to_string();
+    let message = refused.to_string();
     assert!(
-        said.contains("authentication failed") && said.contains("an ssh key"),
-        "{said}"
+        message.contains("authentication failed") && message.contains("an ssh key"),
+        "{message}"
     );
-    assert!(!refused.retry_can_help(), "{said}");
+    assert!(!refused.retry_can_help(), "{message}");
 }
 
 #[tokio::test]
-async fn what_is_lost_before_the_push_costs_no_work() {
-    let Some(mut scene) = Scene::of("what_is_lost_before_the_push_costs_no_work") else {
+async fn access_lost_before_the_push_loses_no_work() {
+    let Some(mut scene) = Scene::of("access_lost_before_the_push_loses_no_work") else {
         return;
     };
     let workspaces = scene.remote.workspaces().await;
@@ -132,8 +132,8 @@ async fn what_is_lost_before_the_push_costs_no_work() {
             _ => scene.server.go_away(),
         }
         let snapshot = workspace.finish(&CommitMessage::default()).await;
-        let said = snapshot.push_error.unwrap_or_default();
-        assert!(said.contains(reason) && said.contains(advice), "{fault}: {said}");
+        let message = snapshot.push_error.unwrap_or_default();
+        assert!(message.contains(reason) && message.contains(advice), "{fault}: {message}");
         assert!(snapshot.commit.is_some() && snapshot.pushed_ref.is_none());
         drop(workspace);
 
@@ -151,7 +151,7 @@ async fn what_is_lost_before_the_push_costs_no_work() {
     }
 }
 
-/// An agent that holds keys; it ends with this value.
+/// An ssh-agent process; it ends when this value is dropped.
 struct KeyAgent(Child);
 
 impl KeyAgent {
@@ -176,7 +176,7 @@ impl Drop for KeyAgent {
     }
 }
 
-/// What an agent's commands could try, from within the sandbox that they and the agent share.
+/// Ways in which an agent's commands could get keys, from within the sandbox that they share with the agent.
 #[tokio::test]
 async fn keys_of_the_worker_are_out_of_an_agents_reach() {
     let Some(scene) = Scene::of("keys_of_the_worker_are_out_of_an_agents_reach") else {
@@ -213,7 +213,7 @@ async fn keys_of_the_worker_are_out_of_an_agents_reach() {
     if support().abi >= SOCKET_ABI {
         tries.push(format!("! SSH_AUTH_SOCK={home}/agent.socket ssh-add -l"));
     }
-    // Only the key agent knows the key by now.
+    // Now only the ssh-agent has the key.
     fs::rename(key, key.with_extension("away")).unwrap();
     let settings = Settings {
         setup: tries,

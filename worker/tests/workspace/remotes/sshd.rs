@@ -1,4 +1,4 @@
-//! A real ssh server for the user that runs the test, on a port of the loopback.
+//! A real ssh server for the user that runs the test, on a loopback port.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -6,25 +6,25 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Where servers are installed that are not in the `PATH` of users; `RALPH_SSHD` names another one.
+/// Usual paths of servers outside of users' `PATH`; `RALPH_SSHD` names another one.
 const PLACES: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"];
 
-/// The program, if one is installed here.
+/// The server program, if one is installed.
 pub fn program() -> Option<PathBuf> {
     let named = std::env::var_os("RALPH_SSHD").map(PathBuf::from);
     let places = PLACES.map(PathBuf::from);
     let found = named.into_iter().chain(places).find(|path| path.is_file());
     assert!(
         found.is_some() || std::env::var_os("CI").is_none(),
-        "an ssh server has to be installed where everything is tested: run `make setup`, or name one by RALPH_SSHD"
+        "an ssh server must be installed in CI: run `make setup`, or set RALPH_SSHD"
     );
     if found.is_none() {
-        eprintln!("no ssh server is installed here; RALPH_SSHD names one");
+        eprintln!("no ssh server is installed here; RALPH_SSHD can name one");
     }
     found
 }
 
-/// Makes a key pair without a passphrase; the public half lies beside it as `.pub`.
+/// Makes a key pair without a passphrase; the public half is in the file with `.pub`.
 pub fn make_key(path: &Path) {
     let _ = fs::remove_file(path);
     let made = Command::new("ssh-keygen")
@@ -35,13 +35,12 @@ pub fn make_key(path: &Path) {
     assert!(made.unwrap().success());
 }
 
-/// The public half of a key.
 pub fn public(key: &Path) -> String {
     let text = fs::read_to_string(key.with_extension("pub")).unwrap();
     text.trim().to_owned()
 }
 
-/// The server; it ends with this value.
+/// The server process; it ends when this value is dropped.
 pub struct Server {
     program: PathBuf,
     dir: PathBuf,
@@ -50,13 +49,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it with its files in `dir`; nobody may come in yet.
+    /// Starts a server with its files in `dir`; it accepts no key yet.
     pub fn start(program: &Path, dir: &Path) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
         if nix::unistd::geteuid().is_root() {
-            // Else it doesn't start: made at boot where it runs as a service.
+            // The server requires this folder; an installed service makes it at boot.
             fs::create_dir_all("/run/sshd").unwrap();
         }
         let mut server = Self {
@@ -70,19 +69,19 @@ impl Server {
         server
     }
 
-    /// Where a repository by its path is.
+    /// URL of the repository at this path.
     pub fn url(&self, repository: &Path) -> String {
         let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap();
         let user = user.unwrap().name;
         format!("ssh://{user}@127.0.0.1:{}{}", self.port, repository.display())
     }
 
-    /// From now on only these keys are let in: lines of `authorized_keys`.
+    /// From now on the server accepts only these keys: lines of `authorized_keys`.
     pub fn let_in(&self, keys: &str) {
         fs::write(self.dir.join("authorized_keys"), format!("{keys}\n")).unwrap();
     }
 
-    /// The line of `known_hosts` for it.
+    /// The server's line in `known_hosts`.
     pub fn known(&self) -> String {
         format!(
             "[127.0.0.1]:{} {}\n",
@@ -91,13 +90,13 @@ impl Server {
         )
     }
 
-    /// Starts again with a new key of its own.
+    /// Restarts with a new host key.
     pub fn renew_key(&mut self) {
         make_key(&self.dir.join("host_key"));
         self.come_back();
     }
 
-    /// Starts again.
+    /// Restarts.
     pub fn come_back(&mut self) {
         self.go_away();
         let config = format!(
@@ -112,19 +111,19 @@ impl Server {
         let mut command = Command::new(&self.program);
         command.args(["-D", "-e", "-f"]).arg(self.dir.join("sshd_config"));
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut heard = String::new();
-        let ready = said.by_ref().map_while(Result::ok).any(|line| {
+        let ready = log.by_ref().map_while(Result::ok).any(|line| {
             heard.push_str(&line);
             line.contains("Server listening")
         });
         assert!(ready, "the ssh server didn't start: {heard}");
-        // It would end when nobody reads what it says.
-        std::thread::spawn(move || said.for_each(drop));
+        // The server would end if nobody read its output.
+        std::thread::spawn(move || log.for_each(drop));
         self.child = Some(child);
     }
 
-    /// Ends: connections are refused.
+    /// Stops: connections are refused.
     pub fn go_away(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();

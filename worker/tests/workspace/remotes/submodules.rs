@@ -1,4 +1,4 @@
-//! Repositories inside a repository: where they come from, and what an agent may leave in them.
+//! Submodules: their origins, and changes that an agent may leave in them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use ralph_worker::workspace::{CommitMessage, Settings, Workspaces};
 
 use crate::remote::{FEATURE, Remote, finish, git, integrate_order};
 
-/// Makes the bare repository `name.git` beside the others, with one file. Its commit.
+/// Makes the bare repository `name.git` beside the others, with one file; returns its commit.
 fn library(dir: &Path, name: &str, links: &[(&str, &str, &str)]) -> String {
     let seed = dir.join(format!("{name}-seed"));
     git(dir, &["init", "-q", "-b", "main", seed.to_str().unwrap()]);
@@ -31,7 +31,7 @@ fn library(dir: &Path, name: &str, links: &[(&str, &str, &str)]) -> String {
     git(&seed, &["rev-parse", "HEAD"])
 }
 
-/// Adds submodules: path, address, commit.
+/// Adds submodules, each with path, address and commit.
 fn link(seed: &Path, links: &[(&str, &str, &str)]) {
     for (path, url, commit) in links {
         let entry = format!("160000,{commit},{path}");
@@ -60,7 +60,7 @@ fn link(seed: &Path, links: &[(&str, &str, &str)]) {
     }
 }
 
-/// A repository with `lib` (relative address), which has `lib/deep`.
+/// A repository with the submodule `lib` (relative address), which has the submodule `lib/deep`.
 pub fn scene() -> (Remote, String, String) {
     let remote = Remote::new();
     let dir = remote.dir.path();
@@ -68,14 +68,11 @@ pub fn scene() -> (Remote, String, String) {
     let lib = library(dir, "lib", &[("deep", "../deep.git", &deep)]);
     let seed = dir.join("seed");
     link(&seed, &[("lib", "../lib.git", &lib)]);
-    git(&seed, &["commit", "-q", "-m", "Add a library"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let base = git(&seed, &["rev-parse", "HEAD"]);
-    (Remote { base, ..remote }, lib, deep)
+    (remote.with_base("Add a library"), lib, deep)
 }
 
 #[tokio::test]
-async fn submodules_are_there_at_their_commits_for_agents_and_gates() {
+async fn submodules_are_checked_out_for_agents_and_gates() {
     let (remote, lib, deep) = scene();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -97,7 +94,7 @@ async fn submodules_are_there_at_their_commits_for_agents_and_gates() {
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
 }
 
-/// Commits in the clone of a submodule, as an agent would. The commit.
+/// Commits in the clone of a submodule, as an agent would; returns the commit.
 fn commit_in(folder: &Path) -> String {
     fs::write(folder.join("lib.txt"), "changed\n").unwrap();
     git(folder, &["commit", "-q", "-a", "-m", "Change the library"]);
@@ -128,7 +125,7 @@ async fn a_commit_that_the_submodules_remote_has_is_recorded_and_lands() {
 }
 
 #[tokio::test]
-async fn what_the_submodules_remote_lacks_is_said_and_kept_until_it_has_it() {
+async fn a_commit_missing_at_the_submodules_remote_is_reported_and_kept() {
     let (remote, _, _) = scene();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
@@ -140,15 +137,15 @@ async fn what_the_submodules_remote_lacks_is_said_and_kept_until_it_has_it() {
         &["clone", "-q", folder.to_str().unwrap(), "saved"],
     );
     for _ in 0..2 {
-        let said = workspace
+        let error = workspace
             .finish(&CommitMessage::default())
             .await
             .push_error
             .unwrap();
         let expected = format!("the submodule lib was left at {commit}, which is not at");
         assert!(
-            said.contains(&expected) && said.contains("push the commit there"),
-            "{said}"
+            error.contains(&expected) && error.contains("push the commit there"),
+            "{error}"
         );
     }
     drop(workspace);
@@ -167,22 +164,22 @@ async fn what_the_submodules_remote_lacks_is_said_and_kept_until_it_has_it() {
 }
 
 #[tokio::test]
-async fn changes_of_a_submodule_without_a_commit_are_not_passed_over() {
+async fn uncommitted_changes_of_a_submodule_are_reported() {
     let (remote, _, _) = scene();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     fs::write(workspace.path().join("lib/deep/new.txt"), "new\n").unwrap();
-    let said = workspace
+    let error = workspace
         .finish(&CommitMessage::default())
         .await
         .push_error
         .unwrap();
     assert!(
-        said.contains("lib/deep was left with changes that are in no commit"),
-        "{said}"
+        error.contains("lib/deep was left with changes that are in no commit"),
+        "{error}"
     );
 }
 
-/// Git runs itself inside submodules, with what stands in their configuration.
+/// Git runs itself inside submodules, with their configuration.
 #[tokio::test]
 async fn nothing_that_the_agent_configured_in_a_submodule_is_run() {
     let (remote, _, _) = scene();
@@ -199,9 +196,9 @@ async fn nothing_that_the_agent_configured_in_a_submodule_is_run() {
     git(&workspace.path().join("lib"), &["status"]);
     assert!(
         fs::remove_file(&proof).is_ok(),
-        "git does run it where it is asked there"
+        "git runs it when it is used in the submodule"
     );
-    // As a verifier's is looked at, with a filter for every file of the submodule.
+    // Check it as a verifier's workspace, with a filter for every file of the submodule.
     let info = workspace.path().join("lib/.git/info");
     fs::create_dir_all(&info).unwrap();
     fs::write(info.join("attributes"), "* filter=x\n").unwrap();
@@ -220,9 +217,9 @@ async fn nothing_that_the_agent_configured_in_a_submodule_is_run() {
     assert!(!proof.exists());
 }
 
-/// The worker's credentials would fetch what an agent must not read.
+/// The worker's credentials could fetch repositories that an agent must not read.
 #[tokio::test]
-async fn an_address_that_only_an_agent_named_is_not_followed() {
+async fn an_address_that_only_an_agent_named_is_not_fetched() {
     let (remote, _, _) = scene();
     let secret = library(remote.dir.path(), "secret", &[]);
     let workspaces = remote.workspaces().await;
@@ -230,7 +227,7 @@ async fn an_address_that_only_an_agent_named_is_not_followed() {
     let config = "[submodule \"lib\"]\n\tpath = lib\n\turl = ../secret.git\n";
     fs::write(workspace.path().join(".gitmodules"), config).unwrap();
     let commit = finish(&workspace).await.commit.unwrap();
-    // The commit of the other repository, recorded by hand.
+    // The other repository's commit, recorded by hand.
     let seed = remote.data("seed");
     git(&seed, &["fetch", "-q", "origin", &commit]);
     git(&seed, &["checkout", "-q", &commit]);
@@ -245,7 +242,7 @@ async fn an_address_that_only_an_agent_named_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_link_in_a_submodules_place_leads_nowhere() {
+async fn a_link_in_a_submodules_place_is_not_followed() {
     let (remote, _, _) = scene();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
     let elsewhere: PathBuf = remote.data("users");
@@ -259,7 +256,7 @@ async fn a_link_in_a_submodules_place_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn a_commit_that_is_nowhere_is_said_with_the_submodules_address() {
+async fn a_missing_submodule_commit_is_reported_with_its_address() {
     let (remote, _, _) = scene();
     let seed = remote.data("seed");
     let nowhere = "1".repeat(40);
@@ -267,19 +264,14 @@ async fn a_commit_that_is_nowhere_is_said_with_the_submodules_address() {
         &seed,
         &["update-index", "--cacheinfo", &format!("160000,{nowhere},lib")],
     );
-    git(&seed, &["commit", "-q", "-m", "Break it"]);
-    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
-    let remote = Remote {
-        base: git(&seed, &["rev-parse", "HEAD"]),
-        ..remote
-    };
+    let remote = remote.with_base("Break it");
     let workspaces = Workspaces::open_with(&remote.data("data"), Settings::default())
         .await
         .unwrap();
     let order = ralph_shared::wire::WorkspaceOrder::Git(remote.order("t-1", "t-1"));
-    let said = workspaces.prepare("t-1", &order).await.unwrap_err().to_string();
+    let error = workspaces.prepare("t-1", &order).await.unwrap_err().to_string();
     assert!(
-        said.contains("lib.git has no commit 1111") && said.contains("for a submodule"),
-        "{said}"
+        error.contains("lib.git has no commit 1111") && error.contains("for a submodule"),
+        "{error}"
     );
 }

@@ -13,7 +13,7 @@ use ralph_tests::harness::World;
 use super::{ahead, fails, given, lands, options, order, passes, tree, worked};
 use crate::scene::Scene;
 
-/// A person changes the feature's run.
+/// Changes the feature's run settings as a person would.
 async fn edited(scene: &Scene<'_>, change: impl Fn(&mut RunSettings) + Send + Sync) {
     let change = |now: &RunSettings| {
         let mut settings = now.clone();
@@ -28,11 +28,11 @@ async fn edited(scene: &Scene<'_>, change: impl Fn(&mut RunSettings) + Send + Sy
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_lands_with_the_gate_of_its_last_one() {
+async fn a_batch_lands_with_one_gate_on_its_last_commit() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 4, &options(Landing::Batch)).await;
     let (turn, checks) = given(&scene).await;
-    assert!(turn.is_none(), "nothing lands before the gate's word");
+    assert!(turn.is_none(), "nothing lands before the gate passes");
     let [tip] = &checks[..] else { panic!("{checks:?}") };
     assert_eq!((tip.task, ahead(tip).len()), (scene.tasks[3], 3));
     passes(&scene, tip, tree(4), vec![tree(1), tree(2), tree(3)]).await;
@@ -48,7 +48,7 @@ async fn a_batch_lands_with_the_gate_of_its_last_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_passed_within_a_batch_only_lands_with_a_run_of_its_own_where_each_is_to_have_one() {
+async fn landing_each_does_not_accept_the_gate_of_a_batch() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 3, &options(Landing::Batch)).await;
     let (_, checks) = given(&scene).await;
@@ -62,11 +62,11 @@ async fn what_passed_within_a_batch_only_lands_with_a_run_of_its_own_where_each_
             .collect()
     };
     let turn = turn.unwrap();
-    assert_eq!(known(&turn), [(tree(3), None)], "the gate ran on that one only");
+    assert_eq!(known(&turn), [(tree(3), None)], "the gate ran on the last tree only");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_fails_is_halved_until_one_is_to_blame() {
+async fn a_failed_batch_is_halved_until_one_attempt_is_to_blame() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 4, &options(Landing::Batch)).await;
     let [a, b, c, d] = scene.tasks[..] else { panic!() };
@@ -79,7 +79,7 @@ async fn a_batch_that_fails_is_halved_until_one_is_to_blame() {
     let first = one().await;
     assert_eq!((first.task, ahead(&first)), (a, vec![]));
     passes(&scene, &first, tree(1), vec![]).await;
-    // The second one is to blame: the first lands, and the others are tried without it.
+    // The second attempt is to blame: the first lands, and the others are tried without it.
     let (turn, checks) = given(&scene).await;
     assert_eq!((checks[0].task, ahead(&checks[0])), (d, vec![a, c]));
     let turn = turn.unwrap();

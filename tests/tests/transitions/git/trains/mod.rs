@@ -1,4 +1,4 @@
-//! Attempts that wait to land, and the checks of them ahead of their turn.
+//! Attempts that wait to land, and checks of them ahead of their turn.
 
 mod batches;
 mod people;
@@ -38,7 +38,7 @@ fn graph(n: usize) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A feature of `n` tasks that were worked on, in the order of their tasks.
+/// A feature of `n` tasks whose work is done, in the order of its tasks.
 async fn worked<'a>(world: &'a World, n: usize, options: &FeatureOptions) -> Scene<'a> {
     let scene = Scene::set(world, &graph(n), options).await;
     let mut work = scene.pool.claim(n).await;
@@ -57,13 +57,13 @@ fn order(of: &Assignment) -> &IntegrateOrder {
     }
 }
 
-/// The tasks that are to land before a checked one.
+/// The tasks that land before a checked one.
 fn ahead(of: &Assignment) -> Vec<TaskId> {
     let ahead = order(of).ahead.as_ref().expect("it is no check");
     ahead.iter().map(|one| one.task).collect()
 }
 
-/// The turn, if somebody gets it, and the checks in the order of the train.
+/// Claims the turn, if there is one, and the checks in the order of the train.
 async fn given(scene: &Scene<'_>) -> (Option<Assignment>, Vec<Assignment>) {
     let (mut turns, mut checks): (Vec<_>, Vec<_>) = scene
         .pool
@@ -112,7 +112,7 @@ async fn fails(scene: &Scene<'_>, of: &Assignment, tree: String) {
     report(scene, of, end, Some(gated)).await;
 }
 
-/// It is decided and pushed, onto what landed last.
+/// Decides and pushes the landing, onto the last landed commit.
 async fn lands(scene: &Scene<'_>, of: &Assignment) {
     let landed: Option<String> = sqlx::query_scalar(
         "select landed_commit from integrations where feature_id = $1 and state = 'merged' order by ended_at desc limit 1",
@@ -141,7 +141,7 @@ async fn lands_on(scene: &Scene<'_>, of: &Assignment, old: String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_is_checked_behind_what_is_to_land_before_it() {
+async fn a_waiting_attempt_is_checked_on_top_of_those_before_it() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 3, &options(Landing::Each)).await;
     let [a, b, c] = scene.tasks[..] else { panic!() };
@@ -151,7 +151,7 @@ async fn what_waits_is_checked_behind_what_is_to_land_before_it() {
     assert_eq!((checks[0].task, ahead(&checks[0])), (b, vec![a]));
     assert_eq!((checks[1].task, ahead(&checks[1])), (c, vec![a, b]));
     assert_eq!(checks[1].attempt, 1, "a check is no attempt");
-    // The last one is the fastest, and waits for the others all the same.
+    // The last check ends first, and waits for the others.
     passes(&scene, &checks[1], tree(3), vec![]).await;
     scene.nothing_is_ready().await;
     passes(&scene, &checks[0], tree(2), vec![]).await;
@@ -170,16 +170,16 @@ async fn what_waits_is_checked_behind_what_is_to_land_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_leaves_and_those_behind_it_are_made_without_it() {
+async fn a_failed_attempt_leaves_the_train_and_later_ones_are_rebuilt() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 4, &options(Landing::Each)).await;
     let [a, b, c, d] = scene.tasks[..] else { panic!() };
     let (turn, checks) = given(&scene).await;
     let turn = turn.unwrap();
     fails(&scene, &checks[0], tree(2)).await;
-    // What runs behind it is ended: it would tell of what never comes to be.
-    let told = scene.pool.told(&checks[1]).await;
-    assert!(told.is_some(), "{told:?}");
+    // Checks behind it are ended: they would test a tree that never comes to be.
+    let end = scene.pool.end_ordered(&checks[1]).await;
+    assert!(end.is_some(), "{end:?}");
     let (none, again) = given(&scene).await;
     assert!(none.is_none());
     assert_eq!((again[0].task, ahead(&again[0])), (c, vec![a]));
@@ -187,7 +187,7 @@ async fn what_fails_leaves_and_those_behind_it_are_made_without_it() {
     assert_eq!(
         scene.state(b).await,
         TaskState::InProgress,
-        "it waits for its turn"
+        "the failed attempt waits for its turn"
     );
     lands(&scene, &turn).await;
     let (turn, none) = given(&scene).await;
@@ -200,7 +200,7 @@ async fn what_fails_leaves_and_those_behind_it_are_made_without_it() {
     );
     fails(&scene, &turn, tree(2)).await;
     assert_eq!(scene.state(b).await, TaskState::Pending, "its next attempt");
-    // The others are as they were checked.
+    // The others pass as they were checked.
     passes(&scene, &again[0], tree(3), vec![]).await;
     passes(&scene, &again[1], tree(4), vec![]).await;
     let next = scene.claim().await;
@@ -209,9 +209,9 @@ async fn what_fails_leaves_and_those_behind_it_are_made_without_it() {
     scene.holds().await;
 }
 
-/// Two that pass alone and fail together: the second one leaves, whichever is told first.
+/// Two that pass alone and fail together: the second leaves, whichever report arrives first.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_fail_together_the_later_one_leaves() {
+async fn the_later_of_two_attempts_that_fail_together_leaves() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 3, &options(Landing::Each)).await;
     let [a, b, c] = scene.tasks[..] else { panic!() };
@@ -232,7 +232,7 @@ async fn of_two_that_fail_together_the_later_one_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_conflicts_waits_for_the_end_of_those_before_it() {
+async fn a_conflicting_attempt_waits_for_the_end_of_those_before_it() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 3, &options(Landing::Each)).await;
     let [a, b, c] = scene.tasks[..] else { panic!() };
@@ -250,14 +250,14 @@ async fn what_conflicts_waits_for_the_end_of_those_before_it() {
     assert_eq!(scene.state(b).await, TaskState::InProgress);
     let (_, again) = given(&scene).await;
     assert_eq!((again[0].task, ahead(&again[0])), (c, vec![a]));
-    // The one before it leaves: it lands as if nothing had been.
+    // The attempt before it leaves, so the conflicting one gets its turn on the plain branch.
     fails(&scene, &turn, tree(1)).await;
     let next = scene.claim().await;
     assert_eq!((next.task, next.kind), (b, SessionKind::Integrate));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_whose_worker_dies_is_repeated_thrice_and_left_to_its_turn_then() {
+async fn a_check_is_given_up_after_three_deaths_of_its_worker() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 2, &options(Landing::Each)).await;
     let (turn, mut checks) = given(&scene).await;
@@ -282,7 +282,7 @@ async fn a_check_whose_worker_dies_is_repeated_thrice_and_left_to_its_turn_then(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slots_that_work_needs_check_nothing() {
+async fn work_goes_before_checks() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(4), &options(Landing::Each)).await;
     for of in scene.pool.claim(3).await {
@@ -297,7 +297,7 @@ async fn slots_that_work_needs_check_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_after_the_other_checks_nothing_ahead() {
+async fn serial_landing_checks_nothing_ahead() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 3, &options(Landing::Serial)).await;
     for task in scene.tasks.clone() {
@@ -310,7 +310,7 @@ async fn one_after_the_other_checks_nothing_ahead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_train_of_two_hundred_checks_no_more_than_it_may() {
+async fn a_train_of_two_hundred_checks_eight_at_a_time() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 200, &options(Landing::Each)).await;
     for n in 0..5 {
@@ -324,7 +324,7 @@ async fn a_train_of_two_hundred_checks_no_more_than_it_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gate_that_passes_and_fails_on_one_tree_is_told_as_flaky() {
+async fn a_gate_that_passes_and_fails_on_one_tree_is_reported_as_flaky() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 3, &options(Landing::Each)).await;
     let (_, checks) = given(&scene).await;
@@ -337,7 +337,7 @@ async fn a_gate_that_passes_and_fails_on_one_tree_is_told_as_flaky() {
         let gate = feature[0].gate.clone().unwrap();
         (gate.flaky_trees, gate.to_string())
     };
-    assert_eq!(flaky().await.0, 0, "so far it only failed");
+    assert_eq!(flaky().await.0, 0, "the gate only failed so far");
     let (_, again) = given(&scene).await;
     passes(&scene, &again[0], tree(2), vec![]).await;
     let (trees, words) = flaky().await;

@@ -1,4 +1,4 @@
-//! What people do while attempts are in the train.
+//! Commands of people while attempts are in the train.
 
 use ralph_coordinator::domain::states::TaskState;
 use ralph_coordinator::domain::train::Landing;
@@ -16,7 +16,7 @@ use crate::pool::Pool;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_who_pushes_in_between_has_those_behind_checked_again() {
+async fn attempts_are_checked_again_after_a_persons_push() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 4, &options(Landing::Each)).await;
     let [_, b, c, d] = scene.tasks[..] else { panic!() };
@@ -36,14 +36,14 @@ async fn a_person_who_pushes_in_between_has_those_behind_checked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_cancelled_in_the_train_is_missed_by_nobody() {
+async fn a_cancelled_attempt_leaves_the_train() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 4, &options(Landing::Each)).await;
     let [a, b, c, d] = scene.tasks[..] else { panic!() };
     let (turn, checks) = given(&scene).await;
     assert_eq!(scene.steer(b, TaskCommand::Cancel).await, CommandOutcome::Done(1));
     scene.holds().await;
-    // What it comes to is of no interest any more.
+    // Its check's result no longer matters.
     passes(&scene, &checks[0], tree(2), vec![]).await;
     let (_, again) = given(&scene).await;
     assert_eq!((again[0].task, ahead(&again[0])), (c, vec![a]));
@@ -52,9 +52,9 @@ async fn what_is_cancelled_in_the_train_is_missed_by_nobody() {
     assert_eq!(scene.state(b).await, TaskState::Cancelled);
 }
 
-/// It can't be edited while it is on its way; taken out of the train it can, and is worked on again.
+/// A task in the train can't be edited. Once it is released, it can be edited and is worked on again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_edited_leaves_the_train_before_and_those_behind_it_are_made_without_it() {
+async fn a_task_must_leave_the_train_before_it_can_be_edited() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 3, &options(Landing::Each)).await;
     let [a, b, c] = scene.tasks[..] else { panic!() };
@@ -65,7 +65,7 @@ async fn what_is_edited_leaves_the_train_before_and_those_behind_it_are_made_wit
     };
     let edit = async || edit::task(&world.db, b, &options, None, "test").await.unwrap().0;
     let CommandOutcome::Refused(why) = edit().await else {
-        panic!("it was edited on its way")
+        panic!("a task in the train was edited")
     };
     assert!(why.contains(&format!("`task release {b}`")), "{why}");
     assert_eq!(
@@ -74,7 +74,7 @@ async fn what_is_edited_leaves_the_train_before_and_those_behind_it_are_made_wit
     );
     assert_eq!(edit().await, CommandOutcome::Done(1));
     scene.holds().await;
-    // What its check comes to is of no interest any more.
+    // Its check's result no longer matters.
     passes(&scene, &checks[0], tree(2), vec![]).await;
     let claimed = scene.pool.claim(300).await;
     let work = claimed.iter().find(|of| of.kind == SessionKind::Work).unwrap();
@@ -85,9 +85,9 @@ async fn what_is_edited_leaves_the_train_before_and_those_behind_it_are_made_wit
     lands(&scene, &turn.unwrap()).await;
 }
 
-/// Nothing of a car has landed that could be taken back; what landed before it can, and then its tree is another one.
+/// A waiting attempt has no landing to revert. Reverting an earlier landing changes the tree behind it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_landing_that_is_taken_back_has_those_behind_it_checked_again() {
+async fn attempts_are_checked_again_after_a_landing_is_reverted() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 4, &options(Landing::Each)).await;
     let [a, b, c, d] = scene.tasks[..] else { panic!() };
@@ -110,7 +110,7 @@ async fn a_landing_that_is_taken_back_has_those_behind_it_checked_again() {
     let of = scene.claim().await;
     assert_eq!(of.task, id);
     scene.done(&of).await;
-    // Neither holds any more what was checked behind the landing.
+    // No earlier check applies after the revert.
     let (_, again) = given(&scene).await;
     assert_eq!((again[0].task, ahead(&again[0])), (c, vec![b]));
     assert_eq!((again[1].task, ahead(&again[1])), (d, vec![b, c]));
@@ -118,7 +118,7 @@ async fn a_landing_that_is_taken_back_has_those_behind_it_checked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_feature_checks_nothing_and_goes_on_where_it_was() {
+async fn a_paused_feature_checks_nothing_and_continues_after_a_resume() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 3, &options(Landing::Each)).await;
     let (turn, checks) = given(&scene).await;

@@ -1,4 +1,4 @@
-//! Who is told what: the whole prompts that claims are answered with.
+//! Which prompt shows which entries: the whole prompts of claimed sessions.
 
 use ralph_coordinator::flow::memory::library;
 use ralph_coordinator::prompt::{PromptOptions, Templates};
@@ -12,7 +12,7 @@ use super::scene;
 use super::trust::settings;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suggestion_is_told_to_the_attempt_that_it_was_meant_for() {
+async fn a_retry_suggestion_is_shown_to_the_next_attempt_only() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -22,16 +22,16 @@ async fn a_suggestion_is_told_to_the_attempt_that_it_was_meant_for() {
     )
     .await;
     scene::fails(&pool, "<retry-suggestion>Count in the ledger.</retry-suggestion>").await;
-    let meant_for = scene::claims(&pool).await;
-    assert!(scene::prompt(&meant_for).contains("Count in the ledger."));
-    let text = format!("It is held.\n<task-failed>{}</task-failed>", meant_for.task);
-    scene::says(&pool, &meant_for, &text).await;
+    let second = scene::claims(&pool).await;
+    assert!(scene::prompt(&second).contains("Count in the ledger."));
+    let text = format!("It is held.\n<task-failed>{}</task-failed>", second.task);
+    scene::says(&pool, &second, &text).await;
     let prompt = scene::prompt(&scene::claims(&pool).await);
     assert!(!prompt.contains("Count in the ledger."), "{prompt}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_decisions_and_errors_are_told_than_is_set_and_failures_say_when_they_were() {
+async fn a_prompt_shows_the_latest_decisions_and_dates_of_failures() {
     let mut settings = settings();
     settings.max_entries = 2;
     let world = World::start_with(settings).await.unwrap();
@@ -52,14 +52,14 @@ async fn no_more_decisions_and_errors_are_told_than_is_set_and_failures_say_when
     scene::says(&pool, &again, &text).await;
     scene::upkeep(&world).await;
     let prompt = scene::prompt(&scene::claims(&pool).await);
-    let told: Vec<bool> = (1..=4)
+    let shown: Vec<bool> = (1..=4)
         .map(|n| prompt.contains(&format!("Decision {n}.")))
         .collect();
-    assert_eq!(told, [false, false, true, true], "{prompt}");
+    assert_eq!(shown, [false, false, true, true], "{prompt}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn that_similar_tasks_of_earlier_runs_failed_is_shown_without_unverified_words() {
+async fn an_earlier_runs_failure_is_shown_without_its_unverified_words() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -97,7 +97,7 @@ async fn that_similar_tasks_of_earlier_runs_failed_is_shown_without_unverified_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_blocker_wrote_is_told_however_much_was_written_since() {
+async fn a_blockers_journal_is_shown_however_long_the_journal_is() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let others: String = (0..12)
@@ -120,22 +120,22 @@ async fn what_a_blocker_wrote_is_told_however_much_was_written_since() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_is_held_out_is_told_of_nothing_that_others_left() {
+async fn a_held_out_attempt_sees_no_memory_of_other_attempts() {
     let mut settings = settings();
     settings.hold_out = 1.0;
     let world = World::start_with(settings).await.unwrap();
     let pool = Pool::join(&world).await;
     let graph = "- {key: a, title: Boil the kettle}\n- {key: b, title: Boil the kettle again, after: [a]}\n";
     scene::submit(&world, "kettle", graph).await;
-    let left = "<memory kind='decision'>Kettles are red.</memory><memory kind='key_fact'>Kettles are round.</memory>\
+    let earlier = "<memory kind='decision'>Kettles are red.</memory><memory kind='key_fact'>Kettles are round.</memory>\
                 <journal>Kettles are heavy.</journal><failure-report>\nwhat_tried: it\nwhy_failed: Kettles are hot.\n\
                 </failure-report>";
-    scene::fails(&pool, left).await;
+    scene::fails(&pool, earlier).await;
     let own = scene::prompt(&scene::claims(&pool).await);
     for words in ["Kettles are red.", "Kettles are round.", "Kettles are hot."] {
         assert!(
             own.contains(words),
-            "what the task itself left stays: {words}: {own}"
+            "the task's own memory stays: {words}: {own}"
         );
     }
     let of = sqlx::query_scalar::<_, Uuid>("select dispatch_id from tasks where attempt = 2")
@@ -143,14 +143,14 @@ async fn an_attempt_that_is_held_out_is_told_of_nothing_that_others_left() {
         .await;
     assert!(of.is_ok());
 
-    for (hold_out, told) in [(1.0, false), (0.0, true)] {
+    for (hold_out, is_shown) in [(1.0, false), (0.0, true)] {
         let mut settings = super::trust::settings();
         settings.hold_out = hold_out;
         let world = World::start_with(settings).await.unwrap();
         let pool = Pool::join(&world).await;
         scene::submit(&world, "kettle", graph).await;
         let learned = "<knowledge tags='kettle' title='Boil the kettle'>Kettles are old.</knowledge>";
-        scene::does(&pool, &format!("{left}{learned}")).await;
+        scene::does(&pool, &format!("{earlier}{learned}")).await;
         scene::upkeep(&world).await;
         let prompt = scene::prompt(&scene::claims(&pool).await);
         let memory = prompt.split("### Completed Prerequisites").nth(1).unwrap();
@@ -161,18 +161,18 @@ async fn an_attempt_that_is_held_out_is_told_of_nothing_that_others_left() {
             "Kettles are heavy.",
             "Kettles are old.",
         ] {
-            assert_eq!(memory.contains(words), told, "{words}: {prompt}");
+            assert_eq!(memory.contains(words), is_shown, "{words}: {prompt}");
         }
         let trial: Vec<bool> = sqlx::query_scalar("select held_out from memory_trials")
             .fetch_all(&world.db)
             .await
             .unwrap();
-        assert_eq!(trial, [!told]);
+        assert_eq!(trial, [!is_shown]);
     }
 }
 
-/// How many kept prompts have these words.
-async fn prompts_with(world: &World, words: &str) -> usize {
+/// Number of dispatches whose stored prompt contains `words`.
+pub async fn prompts_with(world: &World, words: &str) -> usize {
     let mut conn = world.db.acquire().await.unwrap();
     let dispatches: Vec<DispatchId> = sqlx::query_scalar("select id from dispatches")
         .fetch_all(&mut *conn)
@@ -187,7 +187,7 @@ async fn prompts_with(world: &World, words: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_was_purged_is_in_no_prompt_of_its_own_task_or_of_those_who_merged_it() {
+async fn a_purged_secret_is_in_no_stored_prompt() {
     let folder = tempfile::tempdir().unwrap();
     let text = "=== head\nmerge\n=== learning\nlearned: {{ text }}\n";
     std::fs::write(folder.path().join("distill.md"), text).unwrap();
@@ -205,7 +205,7 @@ async fn a_secret_that_was_purged_is_in_no_prompt_of_its_own_task_or_of_those_wh
     assert_eq!(
         prompts_with(&world, "hunter2").await,
         1,
-        "its next attempt was told"
+        "its next attempt was shown the secret"
     );
     let above = ralph_coordinator::domain::recall::lifecycle::Distill {
         above: 3,
@@ -231,7 +231,7 @@ async fn a_secret_that_was_purged_is_in_no_prompt_of_its_own_task_or_of_those_wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_review_wrote_into_the_journal_is_told() {
+async fn a_reviews_journal_is_shown_to_later_tasks() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -240,7 +240,7 @@ async fn what_a_review_wrote_into_the_journal_is_told() {
         "- {key: a, title: Look}\n- {key: b, title: Go on, after: [a]}\n",
     )
     .await;
-    // As a feature's review is, but with a task behind it.
+    // Like a feature's review, but with a task behind it.
     sqlx::raw_sql("update tasks set role = 'review', next_kind = 'review' where open_blockers = 0; update ready_tasks set kind = 'review'")
         .execute(&world.db)
         .await
@@ -261,11 +261,11 @@ async fn what_a_review_wrote_into_the_journal_is_told() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(iterations, 0, "it is no iteration");
+    assert_eq!(iterations, 0, "a review is no iteration");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_much_to_be_told_is_counted() {
+async fn a_prompt_counts_the_prerequisites_and_attempts_it_leaves_out() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let blockers: String = (0..23)
@@ -284,8 +284,8 @@ async fn what_is_too_much_to_be_told_is_counted() {
         scene::fails(&pool, "It broke.").await;
     }
     let prompt = scene::prompt(&scene::claims(&pool).await);
-    let (_, told) = prompt.split_once("### Completed Prerequisites").unwrap();
-    assert!(told.contains("\n- and 3 more\n"), "{prompt}");
+    let (_, prerequisites) = prompt.split_once("### Completed Prerequisites").unwrap();
+    assert!(prerequisites.contains("\n- and 3 more\n"), "{prompt}");
     assert!(
         prompt.contains("This task has been attempted 22 times before."),
         "{prompt}"
@@ -298,14 +298,14 @@ async fn what_is_too_much_to_be_told_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_siblings_error_is_told_however_many_others_failed_since() {
+async fn a_siblings_failure_is_shown_however_many_others_failed_since() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let graph = "- {key: p, title: Parent}\n- {key: a, title: First, parent: p, max_retries: 0}\n\
                  - {key: b, title: Second, parent: p}\n";
     scene::submit(&world, "wheel", graph).await;
     let first = scene::fails(&pool, "FAILURE_REASON: port 8123 is dropped").await;
-    // A hundred and more of other families since.
+    // More than a hundred later errors.
     sqlx::query(
         "insert into session_memory (feature_id, dispatch_id, kind, body)
          select feature_id, $1, 'error', 'error ' || n from session_memory, generate_series(1, 150) n",
@@ -324,7 +324,7 @@ async fn a_siblings_error_is_told_however_many_others_failed_since() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_model_that_a_done_task_asks_for_is_that_of_what_it_frees() {
+async fn a_model_that_a_done_task_requests_applies_to_the_task_it_frees() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     let graph = "- {key: a, title: Look}\n- {key: b, title: Free, after: [a]}\n- {key: c, title: Another}\n";
