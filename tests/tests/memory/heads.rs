@@ -137,7 +137,8 @@ async fn knowledge_of_a_branch_does_not_replace_a_persons_entry() {
     };
     let of = |entries: &[(&str, &str)]| -> Vec<(String, String)> {
         let entries = entries.iter();
-        entries.map(|(body, origin)| ((*body).to_owned(), (*origin).to_owned()))
+        entries
+            .map(|(body, origin)| ((*body).to_owned(), (*origin).to_owned()))
             .collect()
     };
     let people = [("At 100 degrees.", "repository"), ("Gas, says Ann.", "import")];
@@ -150,10 +151,16 @@ async fn knowledge_of_a_branch_does_not_replace_a_persons_entry() {
     ];
     finds(&world, first, landed(&mine)).await;
     let beside = [("Never.", "attempt"), ("Petrol.", "attempt")];
-    assert_eq!(live_with_origin(&world).await, of(&[&people[..], &beside[..]].concat()));
+    assert_eq!(
+        live_with_origin(&world).await,
+        of(&[&people[..], &beside[..]].concat())
+    );
     // Another feature starts with the base branch's files.
     finds(&world, second, folder(&[KETTLE])).await;
-    assert_eq!(live_with_origin(&world).await, of(&[&people[..], &beside[..]].concat()));
+    assert_eq!(
+        live_with_origin(&world).await,
+        of(&[&people[..], &beside[..]].concat())
+    );
 
     // The branch replaces the file.
     let again = [("mine.md", "The stove burns", "Peat.")];
@@ -161,7 +168,10 @@ async fn knowledge_of_a_branch_does_not_replace_a_persons_entry() {
     both.files.extend(folder(&[KETTLE]).files);
     finds(&world, first, both).await;
     let peat = [("Peat.", "attempt")];
-    assert_eq!(live_with_origin(&world).await, of(&[&people[..], &peat[..]].concat()));
+    assert_eq!(
+        live_with_origin(&world).await,
+        of(&[&people[..], &peat[..]].concat())
+    );
 
     // Once the base branch has the file, it counts as a person's word, whoever wrote it, and replaces their
     // earlier entry.

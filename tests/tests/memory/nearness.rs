@@ -62,7 +62,11 @@ async fn vectors_count_once_the_memory_is_calibrated_with_them() {
     assert_eq!(answer(&world, Some(&runs)).await, by_words);
     let requests = model.requests();
     assert_eq!(calibrate(&world, &runs).await, 1);
-    assert_eq!(model.requests(), requests, "the entries have their vectors already");
+    assert_eq!(
+        model.requests(),
+        requests,
+        "the entries have their vectors already"
+    );
     assert_eq!(calibrate(&world, &runs).await, 0, "the memory has not grown");
     let by_both = answer(&world, Some(&runs)).await;
     assert!(

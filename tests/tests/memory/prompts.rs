@@ -133,10 +133,7 @@ async fn a_held_out_attempt_sees_no_memory_of_other_attempts() {
     scene::fails(&pool, earlier).await;
     let own = scene::prompt(&scene::claims(&pool).await);
     for words in ["Kettles are red.", "Kettles are round.", "Kettles are hot."] {
-        assert!(
-            own.contains(words),
-            "the task's own memory stays: {words}: {own}"
-        );
+        assert!(own.contains(words), "the task's own memory stays: {words}: {own}");
     }
     let of = sqlx::query_scalar::<_, Uuid>("select dispatch_id from tasks where attempt = 2")
         .fetch_one(&world.db)

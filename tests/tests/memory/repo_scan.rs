@@ -65,7 +65,8 @@ async fn first_feature(world: &mut World, path: &str, text: &str) -> (Repository
 #[tokio::test(flavor = "multi_thread")]
 async fn repository_knowledge_reaches_every_session_and_follows_edits() {
     let mut world = World::start_with(patient()).await.unwrap();
-    let (repository, worker) = first_feature(&mut world, ".ralph/knowledge/plain.md", "no front matter").await;
+    let (repository, worker) =
+        first_feature(&mut world, ".ralph/knowledge/plain.md", "no front matter").await;
     let mut conn = world.db.acquire().await.unwrap();
     let dispatch: DispatchId = sqlx::query_scalar("select id from dispatches where kind = 'work'")
         .fetch_one(&mut *conn)

@@ -150,7 +150,10 @@ async fn would_show(world: &World, task: TaskId) -> (bool, Vec<Option<String>>) 
         .unwrap()
         .unwrap();
     let shown = next_prompt.uses.iter().any(|one| one.left_out.is_none());
-    (shown, next_prompt.uses.into_iter().map(|one| one.left_out).collect())
+    (
+        shown,
+        next_prompt.uses.into_iter().map(|one| one.left_out).collect(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -139,8 +139,7 @@ async fn answered(request: &str) -> (Played, serde_json::Value) {
     ];
     let played = shell(&script.join("; ")).play().await;
     assert_eq!(played.end.ended, turn("end_turn"));
-    let answered =
-        serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
+    let answered = serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
     (played, answered)
 }
 

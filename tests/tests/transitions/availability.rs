@@ -83,7 +83,11 @@ async fn only_a_session_claimed_after_the_failure_reopens_its_account() {
     };
     let (tasks, sessions) = passed(&before);
     availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
-    assert_eq!(failures(&world).await, Some(1), "the session began before the failure");
+    assert_eq!(
+        failures(&world).await,
+        Some(1),
+        "the session began before the failure"
+    );
     sqlx::query("update account_doors set until = now()")
         .execute(&world.db)
         .await
@@ -98,7 +102,11 @@ async fn only_a_session_claimed_after_the_failure_reopens_its_account() {
     let (tasks, mut sessions) = passed(&after);
     sessions[0].0 = "other".to_owned();
     availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
-    assert_eq!(failures(&world).await, Some(2), "another account's session proves nothing");
+    assert_eq!(
+        failures(&world).await,
+        Some(2),
+        "another account's session proves nothing"
+    );
     sessions[0].0 = "default".to_owned();
     availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
     assert_eq!(failures(&world).await, None);
@@ -183,7 +191,11 @@ async fn after_a_pause_one_session_tries_until_its_model_answers() {
     pool.report(vec![report]).await;
     assert_eq!(failures(&world).await, Some(2));
     pause_ends(&world).await;
-    assert_eq!(pool.claim_once(&[&["default"]; 3]).await.len(), 1, "one session tries alone again");
+    assert_eq!(
+        pool.claim_once(&[&["default"]; 3]).await.len(),
+        1,
+        "one session tries alone again"
+    );
 }
 
 /// A report of a session that its provider refused, with the time after which to retry.
@@ -283,7 +295,11 @@ async fn a_failed_try_lengthens_the_pause_and_the_next_session_goes_alone() {
     let mut report = pool.session(&tries[0], turn(), "", 1);
     of_account(&mut report);
     pool.report(vec![report]).await;
-    assert_eq!(failures(&world).await, None, "a normal end also proves that the account works");
+    assert_eq!(
+        failures(&world).await,
+        None,
+        "a normal end also proves that the account works"
+    );
     assert_eq!(pool.claim_once(&[&["default"]; 5]).await.len(), 2);
 }
 
@@ -355,12 +371,20 @@ async fn an_agent_that_stays_silent_costs_no_task_an_attempt() {
     assert_eq!(first.len(), 2);
     pool.report(first.iter().map(|one| empty(&pool, one)).collect())
         .await;
-    assert_eq!(failures(&world).await, None, "two empty sessions may be due to their tasks");
+    assert_eq!(
+        failures(&world).await,
+        None,
+        "two empty sessions may be due to their tasks"
+    );
     let third = pool.claim_once(&[&["default"]]).await;
     pool.report(vec![empty(&pool, &third[0])]).await;
     assert_eq!(failures(&world).await, Some(1));
     for n in 2..=8 {
-        assert_eq!(pool.claim_once(&[&["default"]; 4]).await.len(), 0, "the account pauses");
+        assert_eq!(
+            pool.claim_once(&[&["default"]; 4]).await.len(),
+            0,
+            "the account pauses"
+        );
         pause_ends(&world).await;
         backoffs_end(&world).await;
         let tries = pool.claim_once(&[&["default"]; 4]).await;

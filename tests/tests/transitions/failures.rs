@@ -106,7 +106,11 @@ async fn a_prompt_says_when_an_attempt_failed_the_same_way_as_before() {
     let same = |of: &str, attempt: i32| of.contains(&format!("**The same failure as attempt {attempt}**"));
     let stuck = "The last two attempts failed in the same way.";
     assert!(!prompts[2].contains("The same failure"), "{}", prompts[2]);
-    assert!(same(&prompts[3], 1) && !prompts[3].contains(stuck), "{}", prompts[3]);
+    assert!(
+        same(&prompts[3], 1) && !prompts[3].contains(stuck),
+        "{}",
+        prompts[3]
+    );
     let last = scene.claim().await;
     let last = Scene::prompt(&last);
     assert!(same(last, 3) && last.contains(stuck), "{last}");

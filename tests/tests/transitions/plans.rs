@@ -197,7 +197,11 @@ async fn a_table_that_has_grown_is_planned_anew() {
         let plan = plan(conn, lookup).await.unwrap().to_string();
         plan.matches("Index Cond").count()
     };
-    assert_eq!(scans(&mut conn).await, 0, "the plan of an empty table uses no index");
+    assert_eq!(
+        scans(&mut conn).await,
+        0,
+        "the plan of an empty table uses no index"
+    );
     let mut filling = world.db.begin().await.unwrap();
     sqlx::raw_sql(
         "insert into memory_docs (entry, created_at, repo_id, kind, words)

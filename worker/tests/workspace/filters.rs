@@ -27,7 +27,10 @@ async fn error_of_checkout(remote: &Remote, workspaces: &Workspaces) -> String {
         .prepare(&remote.dispatch("t-1"), &order)
         .await
         .unwrap_err();
-    assert!(error.is_elsewhere(), "{error}: another worker may have the filter");
+    assert!(
+        error.is_elsewhere(),
+        "{error}: another worker may have the filter"
+    );
     error.to_string()
 }
 
@@ -80,7 +83,10 @@ async fn a_new_file_for_an_unknown_filter_is_not_stored() {
         "{error}"
     );
     assert_eq!((snapshot.pushed_ref, snapshot.commit), (None, None));
-    assert!(workspace.path().join("secret.new").exists(), "the file is still there");
+    assert!(
+        workspace.path().join("secret.new").exists(),
+        "the file is still there"
+    );
     assert_eq!(remote.git(&["for-each-ref", "refs/ralph"]), "");
 }
 

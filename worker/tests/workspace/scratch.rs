@@ -16,7 +16,10 @@ async fn files_of_a_session_that_died_with_its_worker_are_kept() {
     fs::write(workspace.path().join("half.txt"), "half\n").unwrap();
     let judged = workspaces.prepare_throw_away("t-2", &order).await.unwrap();
     fs::write(judged.path().join("notes.txt"), "notes\n").unwrap();
-    assert!(workspaces.unpushed().await.is_empty(), "the workspaces are still in use");
+    assert!(
+        workspaces.unpushed().await.is_empty(),
+        "the workspaces are still in use"
+    );
     drop((workspace, judged));
 
     let next = Workspaces::open(&data).await.unwrap();

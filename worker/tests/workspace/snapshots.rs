@@ -468,7 +468,10 @@ async fn a_refused_push_keeps_the_work_for_later() {
         error.contains("declined") && error.contains("not today") && error.contains("to do: "),
         "{error}"
     );
-    assert!(workspaces.unpushed().await.is_empty(), "the workspace is still in use");
+    assert!(
+        workspaces.unpushed().await.is_empty(),
+        "the workspace is still in use"
+    );
     drop(workspace);
     remote.hook("pre-receive", "exit 0");
     let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;

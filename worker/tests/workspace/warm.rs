@@ -181,7 +181,11 @@ async fn a_cold_checkout_starts_without_build_output() {
     let workspace = scene.workspaces.prepare("t-1", &order).await.unwrap();
     workspace.set_up(&scene.settings).await.unwrap();
     assert_eq!(built(&workspace), None);
-    assert_eq!(scene.workspaces.warm_bytes(), bytes, "the output is there for others");
+    assert_eq!(
+        scene.workspaces.warm_bytes(),
+        bytes,
+        "the output is there for others"
+    );
     assert_eq!(built(&scene.session("t-2").await).as_deref(), Some("one\n"));
 }
 

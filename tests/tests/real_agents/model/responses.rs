@@ -43,7 +43,9 @@ pub fn tools(body: &Value) -> Vec<Tool> {
     }
     let input = body["input"].as_array().into_iter().flatten();
     let in_messages = input.filter(|item| item["type"] == "additional_tools");
-    let lists = std::iter::once(body).chain(in_messages).map(|holder| &holder["tools"]);
+    let lists = std::iter::once(body)
+        .chain(in_messages)
+        .map(|holder| &holder["tools"]);
     lists
         .flat_map(|list| list.as_array().into_iter().flatten())
         .flat_map(|tool| match tool["tools"].as_array() {

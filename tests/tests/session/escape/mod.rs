@@ -283,7 +283,8 @@ fn escaped(played: &Played) -> BTreeSet<String> {
     assert_eq!(played.end.ended, turn("end_turn"));
     let results = std::fs::read_to_string(played.path("results")).unwrap();
     assert_eq!(results.lines().count(), ATTEMPTS.len() + CALLS.len(), "{results}");
-    results.lines()
+    results
+        .lines()
         .filter_map(|line| line.strip_prefix("escaped "))
         .map(str::to_owned)
         .collect()

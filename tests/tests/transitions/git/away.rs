@@ -198,7 +198,11 @@ async fn an_integration_without_access_waits_and_returns_its_turn() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-        assert_eq!(integration, ("waiting".to_owned(), 0, times, 0), "nobody is notified");
+        assert_eq!(
+            integration,
+            ("waiting".to_owned(), 0, times, 0),
+            "nobody is notified"
+        );
         assert_eq!(scene.state(a).await, TaskState::InProgress);
         let reason = reason(&world, a).await;
         assert!(

@@ -243,10 +243,7 @@ async fn a_failure_shared_by_three_tasks_and_the_base_counts_for_none() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert!(
-        why.contains("the gate failed the same way on 3 tasks: "),
-        "{why}"
-    );
+    assert!(why.contains("the gate failed the same way on 3 tasks: "), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -98,7 +98,10 @@ async fn merges_into_one_branch_take_turns_in_the_order_of_their_ends() {
     let put_off = "select count(*) from ready_tasks where not_before > now()";
     let put_off: i64 = sqlx::query_scalar(put_off).fetch_one(&world.db).await.unwrap();
     assert_eq!(put_off, 0, "no merge is delayed");
-    assert!(together.pool.claim(8).await.is_empty(), "merges run one at a time");
+    assert!(
+        together.pool.claim(8).await.is_empty(),
+        "merges run one at a time"
+    );
     together.is_delivered(&of).await;
     // A merge that the gate refuses leaves the queue and waits for a person.
     let of = together.next(0).await;

@@ -7,8 +7,7 @@ use ralph_coordinator::flow::{edit::remove, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{
-    Assignment, DecideAnswer, DecideRequest, GitOperation, IntegrationEnd, MergeHow, Work,
-    WorkspaceOrder,
+    Assignment, DecideAnswer, DecideRequest, GitOperation, IntegrationEnd, MergeHow, Work, WorkspaceOrder,
 };
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 
@@ -398,9 +397,8 @@ async fn a_conflicting_tasks_back_off_does_not_delay_the_other() {
     for query in ["update tasks set conflicts = 2", "delete from ready_tasks"] {
         sqlx::query(query).execute(&world.db).await.unwrap();
     }
-    let failed = |of: &Assignment| {
-        pool.session(of, turn(), &format!("<task-failed>{}</task-failed>", of.task), 1)
-    };
+    let failed =
+        |of: &Assignment| pool.session(of, turn(), &format!("<task-failed>{}</task-failed>", of.task), 1);
     pool.report(vec![failed(&of)]).await;
     // `a` would go first without its back-off.
     let of = pool.claim(2).await;

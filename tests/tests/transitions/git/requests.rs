@@ -185,7 +185,10 @@ async fn merges_into_another_branch_or_by_another_method_differ() {
         matches!(wanted.unwrap().0, Operated::Accepted(_))
     };
     assert!(merge(MergeHow::Merge, Some("release")).await);
-    assert!(!merge(MergeHow::Merge, Some("release")).await, "the same merge is still open");
+    assert!(
+        !merge(MergeHow::Merge, Some("release")).await,
+        "the same merge is still open"
+    );
     assert!(merge(MergeHow::Squash, Some("release")).await);
     assert!(merge(MergeHow::Merge, None).await);
     assert!(!merge(MergeHow::Merge, Some("main")).await, "main is the base");

@@ -82,7 +82,10 @@ async fn a_passed_deadline_is_notified_once() {
     let world = World::calm().await.unwrap();
     let feature = submit(&world, "f", &deadline(5)).await;
     finish::tick(&world.db).await.unwrap();
-    assert_eq!((notices(&world).await, is_late(&world, feature).await), (0, false));
+    assert_eq!(
+        (notices(&world).await, is_late(&world, feature).await),
+        (0, false)
+    );
     set(&world, feature, &deadline(-1)).await;
     for _ in 0..2 {
         finish::tick(&world.db).await.unwrap();

@@ -82,7 +82,12 @@ async fn work_lost_in_a_crash_is_done_again() {
     let mut db = durable(&world).await;
     store::flush(&db).await.unwrap();
     // The session and its integration: each of the last two rounds completes one of them.
-    for flushed in [Flushed::Nothing, Flushed::Nothing, Flushed::Claim, Flushed::Report] {
+    for flushed in [
+        Flushed::Nothing,
+        Flushed::Nothing,
+        Flushed::Claim,
+        Flushed::Report,
+    ] {
         if scene.state(scene.tasks[0]).await == TaskState::Done {
             break;
         }

@@ -55,7 +55,11 @@ async fn a_worker_that_takes_a_dead_ones_name_gets_none_of_its_dispatches() {
     is_silent(&world).await;
     let thief = Pool::join_from(&world, "elsewhere").await;
     thief.beat(&[&given], &[]).await;
-    assert_eq!(holder().await, owner.incarnation, "the thief does not get the lease");
+    assert_eq!(
+        holder().await,
+        owner.incarnation,
+        "the thief does not get the lease"
+    );
     assert!(may_tell(owner.incarnation).await && !may_tell(thief.incarnation).await);
     thief
         .report(vec![thief.session(
@@ -65,7 +69,11 @@ async fn a_worker_that_takes_a_dead_ones_name_gets_none_of_its_dispatches() {
             1,
         )])
         .await;
-    assert_eq!(holder().await, owner.incarnation, "the thief's report settles nothing");
+    assert_eq!(
+        holder().await,
+        owner.incarnation,
+        "the thief's report settles nothing"
+    );
 
     // The owner's next incarnation gets everything back, whoever had the name meanwhile.
     is_silent(&world).await;

@@ -116,7 +116,10 @@ async fn a_repository_that_refuses_pushes_to_its_checkout_is_respected() {
     let before = git(&person, &["rev-parse", "main"]);
     git(&person, &["config", "receive.denyCurrentBranch", "refuse"]);
     let message = failure(merge(&remote, &workspaces, &person, "m-1").await);
-    assert!(message.contains("receive.denyCurrentBranch updateInstead"), "{message}");
+    assert!(
+        message.contains("receive.denyCurrentBranch updateInstead"),
+        "{message}"
+    );
     assert_eq!(git(&person, &["rev-parse", "main"]), before);
     assert!(!person.join("t-1.txt").exists());
     git(&person, &["switch", "-q", "-c", "mine"]);

@@ -92,7 +92,10 @@ async fn every_fault_of_a_push_has_its_message_and_loses_no_work() {
         break_server(&mut scene, fault).await;
         let snapshot = workspace.finish(&CommitMessage::default()).await;
         let message = snapshot.push_error.unwrap_or_default();
-        assert!(message.contains(reason) && message.contains(advice), "{fault}: {message}");
+        assert!(
+            message.contains(reason) && message.contains(advice),
+            "{fault}: {message}"
+        );
         assert!(!message.contains(PASSWORD), "{fault}: {message}");
         assert!(snapshot.commit.is_some() && snapshot.pushed_ref.is_none());
         drop(workspace);
@@ -191,9 +194,7 @@ async fn a_login_lost_before_the_push_to_the_branch_is_reported() {
 
 #[tokio::test]
 async fn an_integration_is_retried_later_if_its_server_is_away() {
-    let Some(scene) =
-        Scene::of("an_integration_is_retried_later_if_its_server_is_away").await
-    else {
+    let Some(scene) = Scene::of("an_integration_is_retried_later_if_its_server_is_away").await else {
         return;
     };
     let Scene { server, remote, .. } = &scene;

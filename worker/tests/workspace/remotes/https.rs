@@ -72,7 +72,10 @@ async fn the_users_certificate_authority_and_helper_are_used() {
         message.contains("the server's certificate could not be verified"),
         "{message}"
     );
-    assert!(message.contains("sslCAInfo") && !refused.retry_can_help(), "{message}");
+    assert!(
+        message.contains("sslCAInfo") && !refused.retry_can_help(),
+        "{message}"
+    );
 
     scene.trust(true);
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;

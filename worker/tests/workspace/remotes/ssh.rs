@@ -86,7 +86,10 @@ async fn every_refusal_before_the_work_has_its_message() {
     user.write("known_hosts", "");
     let refused = workspaces.prepare("t-1", &order).await.unwrap_err();
     let message = refused.to_string();
-    assert!(message.contains("the server's ssh host key is not known"), "{message}");
+    assert!(
+        message.contains("the server's ssh host key is not known"),
+        "{message}"
+    );
     assert!(
         message.contains("ssh-keyscan") && !refused.retry_can_help(),
         "{message}"
@@ -133,7 +136,10 @@ async fn access_lost_before_the_push_loses_no_work() {
         }
         let snapshot = workspace.finish(&CommitMessage::default()).await;
         let message = snapshot.push_error.unwrap_or_default();
-        assert!(message.contains(reason) && message.contains(advice), "{fault}: {message}");
+        assert!(
+            message.contains(reason) && message.contains(advice),
+            "{fault}: {message}"
+        );
         assert!(snapshot.commit.is_some() && snapshot.pushed_ref.is_none());
         drop(workspace);
 

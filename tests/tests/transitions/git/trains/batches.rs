@@ -62,7 +62,11 @@ async fn landing_each_does_not_accept_the_gate_of_a_batch() {
             .collect()
     };
     let turn = turn.unwrap();
-    assert_eq!(known(&turn), [(tree(3), None)], "the gate ran on the last tree only");
+    assert_eq!(
+        known(&turn),
+        [(tree(3), None)],
+        "the gate ran on the last tree only"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
