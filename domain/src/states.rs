@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
     sqlx(type_name = "task_state", rename_all = "snake_case")
 )]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum TaskState {
     /// Waits for a worker, or for its time.
     Pending,
@@ -41,20 +43,6 @@ impl TaskState {
         Self::Skipped,
         Self::NeedsReview,
     ];
-
-    /// The word on screens and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Blocked => "blocked",
-            Self::InProgress => "in_progress",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Skipped => "skipped",
-            Self::NeedsReview => "needs_review",
-        }
-    }
 
     /// Whether dependents may run.
     pub fn satisfies_dependents(self) -> bool {
@@ -127,6 +115,8 @@ pub const MOVES: &[(&[TaskState], &[TaskState], &str)] = {
     sqlx(type_name = "feature_state", rename_all = "snake_case")
 )]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum FeatureState {
     /// Created, not yet planned.
     Draft,
@@ -146,22 +136,6 @@ pub enum FeatureState {
     Cancelled,
 }
 
-impl FeatureState {
-    /// The word on screens and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Draft => "draft",
-            Self::Planned => "planned",
-            Self::Ready => "ready",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
 /// The outcome of a run, with the exit code of commands that wait for it (SPEC 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[cfg_attr(
@@ -170,6 +144,8 @@ impl FeatureState {
     sqlx(type_name = "run_outcome", rename_all = "snake_case")
 )]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RunOutcome {
     /// Every task is resolved.
     Complete,
@@ -186,18 +162,6 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    /// The word on screens and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Failure => "failure",
-            Self::LimitReached => "limit_reached",
-            Self::Blocked => "blocked",
-            Self::NoPlan => "no_plan",
-            Self::Interrupted => "interrupted",
-        }
-    }
-
     /// Exit code of a command that waited (SPEC 3.5).
     pub fn exit_code(self) -> u8 {
         match self {

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
     feature = "postgres",
     sqlx(type_name = "session_kind", rename_all = "snake_case")
 )]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum SessionKind {
     /// Turns a description into a specification.
     Spec,
@@ -52,22 +54,6 @@ impl SessionKind {
         Self::Git,
         Self::Check,
     ];
-
-    /// The word in messages, in the database and on screens.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Spec => "spec",
-            Self::Plan => "plan",
-            Self::Build => "build",
-            Self::Work => "work",
-            Self::Verify => "verify",
-            Self::Review => "review",
-            Self::Distill => "distill",
-            Self::Integrate => "integrate",
-            Self::Git => "git",
-            Self::Check => "check",
-        }
-    }
 
     /// Whether a dispatch of the kind begins an attempt; a verification and an integration belong to one
     /// (SPEC 1).

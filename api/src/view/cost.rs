@@ -10,6 +10,8 @@ use super::budget::BudgetView;
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum By {
     /// By existing feature.
     #[default]
@@ -26,20 +28,6 @@ pub enum By {
     Day,
     /// By kind of session.
     Kind,
-}
-
-impl By {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Feature => "feature",
-            Self::Task => "task",
-            Self::Model => "model",
-            Self::Agent => "agent",
-            Self::Account => "account",
-            Self::Day => "day",
-            Self::Kind => "kind",
-        }
-    }
 }
 
 /// Cost of one group. Live sessions count with their usage so far.

@@ -36,6 +36,8 @@ pub struct ConditionCount {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum InboxKind {
     /// A result waits for approval.
     Approval,
@@ -59,25 +61,6 @@ pub enum InboxKind {
     Worker,
     /// A memory is switched off because it was found to hurt.
     Memory,
-}
-
-impl InboxKind {
-    /// Word for screens.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approval => "approval",
-            Self::Review => "review",
-            Self::Question => "question",
-            Self::Failed => "failed",
-            Self::Limit => "limit",
-            Self::Run => "run",
-            Self::Blocked => "blocked",
-            Self::Paused => "paused",
-            Self::Agent => "agent",
-            Self::Worker => "worker",
-            Self::Memory => "memory",
-        }
-    }
 }
 
 /// One item of the inbox.

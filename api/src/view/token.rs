@@ -12,6 +12,8 @@ use time::OffsetDateTime;
     sqlx(type_name = "api_role", rename_all = "snake_case")
 )]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Role {
     /// Read everything.
     Read,
@@ -19,16 +21,6 @@ pub enum Role {
     Submit,
     /// Everything.
     Admin,
-}
-
-impl Role {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Submit => "submit",
-            Self::Admin => "admin",
-        }
-    }
 }
 
 /// A token as lists show it, without the secret.

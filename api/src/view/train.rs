@@ -7,6 +7,8 @@ use time::OffsetDateTime;
 /// Status of a car.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum CarStatus {
     Waiting,
     /// A worker checks it.
@@ -19,19 +21,6 @@ pub enum CarStatus {
     Conflict,
     /// It is landing.
     Landing,
-}
-
-impl CarStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Checking => "checking",
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Conflict => "conflict",
-            Self::Landing => "landing",
-        }
-    }
 }
 
 /// An attempt that waits to land.

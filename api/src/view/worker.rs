@@ -9,6 +9,8 @@ use super::availability::UnavailableAgent;
 /// Status of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum WorkerStatus {
     /// Its last heartbeat is within a lease, and it takes work.
     Ready,
@@ -16,17 +18,6 @@ pub enum WorkerStatus {
     Draining,
     /// Its last heartbeat is older than a lease.
     Away,
-}
-
-impl WorkerStatus {
-    /// Word for screens.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Draining => "draining",
-            Self::Away => "away",
-        }
-    }
 }
 
 /// A registered worker.

@@ -19,6 +19,8 @@ const NAME: &str = "NAME";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SettingSource)]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Source {
     /// No source sets it.
     Default,
@@ -28,17 +30,6 @@ pub enum Source {
     Environment,
     /// A command-line flag.
     Flag,
-}
-
-impl Source {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::File => "file",
-            Self::Environment => "environment",
-            Self::Flag => "flag",
-        }
-    }
 }
 
 /// A key and its effective value.

@@ -59,7 +59,8 @@ pub enum Typing {
 }
 
 /// A person's action on a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Verb {
     /// End its session; the next attempt gets the reason.
     Interrupt,
@@ -74,17 +75,6 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Name of the action in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Interrupt => "interrupt",
-            Self::Retry => "retry",
-            Self::Approve => "approve",
-            Self::Reject => "reject",
-            Self::Skip => "skip",
-        }
-    }
-
     /// Whether the action applies to a task in this state.
     pub fn fits(self, task: &TaskView) -> bool {
         match self {

@@ -9,6 +9,8 @@ use crate::domain::states::RunOutcome;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "notice_event", rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Event {
     RunEnded,
     /// A task needs a person.
@@ -32,18 +34,6 @@ impl Event {
         Self::BudgetUsed,
         Self::WorkerDrained,
     ];
-
-    /// The word in messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RunEnded => "run_ended",
-            Self::PersonNeeded => "person_needed",
-            Self::PoolPaused => "pool_paused",
-            Self::DeadlinePassed => "deadline_passed",
-            Self::BudgetUsed => "budget_used",
-            Self::WorkerDrained => "worker_drained",
-        }
-    }
 }
 
 pub async fn run_ended(

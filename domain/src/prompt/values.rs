@@ -67,7 +67,8 @@ pub struct Neighbour {
 }
 
 /// A neighbour's relation to a task.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Relation {
     /// It waits for the task.
     Dependent,
@@ -76,17 +77,6 @@ pub enum Relation {
     /// It runs later.
     #[default]
     Waiting,
-}
-
-impl Relation {
-    /// The name that templates compare with.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Dependent => "dependent",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-        }
-    }
 }
 
 /// Learnings that a session merges (SPEC 6.7).

@@ -24,6 +24,8 @@ use super::words::Word;
     sqlx(type_name = "memory_kind", rename_all = "snake_case")
 )]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Kind {
     /// Advice for similar tasks.
     Learning,
@@ -35,14 +37,6 @@ pub enum Kind {
 
 impl Kind {
     pub const ALL: [Self; 3] = [Self::Learning, Self::Knowledge, Self::Journal];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Learning => "learning",
-            Self::Knowledge => "knowledge",
-            Self::Journal => "journal",
-        }
-    }
 }
 
 /// The part of a key besides its scope.

@@ -61,7 +61,8 @@ impl Default for Distill {
 }
 
 /// Why an entry is hidden, unless a person hid it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Because {
     /// No attempt got it for a long time.
     Unused,
@@ -77,17 +78,6 @@ pub enum Because {
 
 impl Because {
     const ALL: [Self; 5] = [Self::Unused, Self::Full, Self::Stale, Self::Revoked, Self::Purged];
-
-    /// The word in the database, in metrics and on screens.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unused => "unused",
-            Self::Full => "full",
-            Self::Stale => "stale",
-            Self::Revoked => "revoked",
-            Self::Purged => "purged",
-        }
-    }
 
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|because| because.as_str() == word)

@@ -79,6 +79,8 @@ impl Tiers {
     derive(sqlx::Type),
     sqlx(type_name = "text", rename_all = "kebab-case")
 )]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Strategy {
     /// Always the run's model.
     Fixed,
@@ -104,17 +106,6 @@ impl Strategy {
 
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|strategy| strategy.as_str() == word)
-    }
-
-    /// The word on the command line, in JSON and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::CostOptimized => "cost-optimized",
-            Self::Escalate => "escalate",
-            Self::PlanThenExecute => "plan-then-execute",
-            Self::Adaptive => "adaptive",
-        }
     }
 }
 

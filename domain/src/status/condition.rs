@@ -13,6 +13,8 @@ use crate::states::{FeatureState, RunOutcome};
 /// The condition of a feature in one word, for people and programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Word {
     /// It never ran.
     Draft,
@@ -39,23 +41,6 @@ pub enum Word {
 }
 
 impl Word {
-    /// The word on screens and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Draft => "draft",
-            Self::Scheduled => "scheduled",
-            Self::Ready => "ready",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Blocked => "blocked",
-            Self::Limit => "limit",
-            Self::Stopped => "stopped",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// Whether the whole feature waits for a person, not only single tasks.
     pub fn needs_person(self) -> bool {
         matches!(self, Self::Ready | Self::Limit | Self::Stopped)

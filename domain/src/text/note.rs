@@ -9,6 +9,8 @@ use ralph_shared::sigil;
     derive(sqlx::Type),
     sqlx(type_name = "text", rename_all = "snake_case")
 )]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum NoteKind {
     KeyFact,
     Decision,
@@ -20,20 +22,6 @@ pub enum NoteKind {
     FileModified,
     /// The reason of a failed attempt; it comes from a failure report, not from an agent's note.
     Error,
-}
-
-impl NoteKind {
-    /// The word in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::KeyFact => "key_fact",
-            Self::Decision => "decision",
-            Self::StepDone => "step_done",
-            Self::StepPending => "step_pending",
-            Self::FileModified => "file_modified",
-            Self::Error => "error",
-        }
-    }
 }
 
 impl From<sigil::NoteKind> for NoteKind {

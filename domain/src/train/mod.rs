@@ -25,6 +25,8 @@ pub const DEFAULT_SPECULATION: i32 = 8;
 #[serde(rename_all = "lowercase")]
 // The name `Landing` belongs to another schema.
 #[schema(as = LandingMode)]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Landing {
     /// The gate runs on every commit that lands; waiting attempts are checked ahead of their turn.
     #[default]
@@ -33,17 +35,6 @@ pub enum Landing {
     Batch,
     /// The gate runs on one commit after the other, each in its turn.
     Serial,
-}
-
-impl Landing {
-    /// The word on command lines, in the database and in messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Each => "each",
-            Self::Batch => "batch",
-            Self::Serial => "serial",
-        }
-    }
 }
 
 impl fmt::Display for Landing {

@@ -30,7 +30,8 @@ pub enum Unset {
 }
 
 /// The reader of a key, from the file on its own machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Reader {
     /// Commands that submit or start a run, which stores the value.
     Run,
@@ -40,18 +41,6 @@ pub enum Reader {
     Worker,
     /// Commands and workers, each for itself.
     Program,
-}
-
-impl Reader {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Command => "command",
-            Self::Coordinator => "coordinator",
-            Self::Worker => "worker",
-            Self::Program => "program",
-        }
-    }
 }
 
 /// Properties of a key besides its name.

@@ -101,6 +101,8 @@ const MAX_FILES: usize = 100;
 /// The coarse kind of an error. Text form: snake_case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ErrorCategory {
     TestFailure,
     /// It doesn't build.
@@ -134,19 +136,6 @@ impl ErrorCategory {
 
     /// The word in the report.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TestFailure => "test_failure",
-            Self::BuildError => "build_error",
-            Self::MissingFile => "missing_file",
-            Self::LogicError => "logic_error",
-            Self::TypeError => "type_error",
-            Self::DependencyError => "dependency_error",
-            Self::Timeout => "timeout",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// The category of this name, else [`ErrorCategory::Unknown`].
     #[must_use]
     pub fn from_word(word: &str) -> Self {

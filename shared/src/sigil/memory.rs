@@ -192,6 +192,8 @@ impl Note {
 /// The kind of a note (SPEC 4.1, 6.4). Text form: snake_case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum NoteKind {
     KeyFact,
     Decision,
@@ -214,16 +216,6 @@ impl NoteKind {
 
     /// The word in the sigil.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::KeyFact => "key_fact",
-            Self::Decision => "decision",
-            Self::StepDone => "step_done",
-            Self::StepPending => "step_pending",
-            Self::FileModified => "file_modified",
-        }
-    }
-
     /// Ignores case, since the lines of SPEC 4.2 use capitals.
     fn from_word(word: &str) -> Option<Self> {
         Self::ALL

@@ -5,7 +5,8 @@ use std::fmt;
 use crate::kind::SessionKind;
 
 /// One sigil of SPEC 4.1, by the name of its tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum SigilName {
     /// `<task-done>ID</task-done>`
     TaskDone,
@@ -62,29 +63,6 @@ impl SigilName {
     ];
 
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TaskDone => "task-done",
-            Self::TaskFailed => "task-failed",
-            Self::Promise => "promise",
-            Self::NextModel => "next-model",
-            Self::Journal => "journal",
-            Self::Knowledge => "knowledge",
-            Self::FailureReport => "failure-report",
-            Self::RetrySuggestion => "retry-suggestion",
-            Self::Learning => "learning",
-            Self::DifficultyEstimate => "difficulty-estimate",
-            Self::TaskGraph => "task-graph",
-            Self::Memory => "memory",
-            Self::Question => "question",
-            Self::VerifyPass => "verify-pass",
-            Self::VerifyFail => "verify-fail",
-            Self::ReviewPass => "review-pass",
-            Self::ReviewChanges => "review-changes",
-            Self::Used => "used",
-        }
-    }
-
     /// Whether a session of this kind may use it (SPEC 4.1, column "kinds").
     #[must_use]
     pub const fn is_allowed_for(self, kind: SessionKind) -> bool {

@@ -140,6 +140,8 @@ impl Promise {
 /// `<difficulty-estimate>`, from easy to impossible. Text form: the lower-case word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Difficulty {
     /// A few lines in one file.
     Trivial,
@@ -156,16 +158,6 @@ pub enum Difficulty {
 impl Difficulty {
     /// The word in the sigil.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Trivial => "trivial",
-            Self::Easy => "easy",
-            Self::Moderate => "moderate",
-            Self::Hard => "hard",
-            Self::Blocked => "blocked",
-        }
-    }
-
     /// The estimate of this name, in lower case.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 /// Failures that concern an agent or an account, not a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Unavailable {
     /// The agent's command does not exist or can't be executed.
     NotFound,
@@ -50,22 +52,6 @@ impl Unavailable {
             | Self::Version
             | Self::Silent
             | Self::Unknown => Concerns::Agent,
-        }
-    }
-
-    /// The word in messages and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotFound => "not_found",
-            Self::ExitsAtOnce => "exits_at_once",
-            Self::Authentication => "authentication",
-            Self::RateLimit => "rate_limit",
-            Self::Quota => "quota",
-            Self::Overload => "overload",
-            Self::Version => "version",
-            Self::Silent => "silent",
-            Self::Empty => "empty",
-            Self::Unknown => "unknown",
         }
     }
 

@@ -75,6 +75,8 @@ pub enum GitOperation {
 /// The way in which a finished feature is merged into the branch that it started from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum MergeHow {
     /// The branch moves to the feature's head; it must not have moved on its own.
     Ff,
@@ -84,18 +86,6 @@ pub enum MergeHow {
     Squash,
     /// By the worker's own command, `[workspace] on_complete`, which may open a pull request.
     Command,
-}
-
-impl MergeHow {
-    /// The word on command lines, in the database and in messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ff => "ff",
-            Self::Merge => "merge",
-            Self::Squash => "squash",
-            Self::Command => "command",
-        }
-    }
 }
 
 impl fmt::Display for MergeHow {

@@ -31,6 +31,8 @@ pub struct Usage {
 /// The basis of a cost, from the least to the most certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Basis {
     /// Estimated from lengths of texts.
     Estimated,
@@ -42,14 +44,6 @@ pub enum Basis {
 
 impl Basis {
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Estimated => "estimated",
-            Self::Known => "known",
-            Self::Subscription => "subscription",
-        }
-    }
-
     /// Parses [`Self::as_str`].
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {

@@ -19,7 +19,8 @@ const MOST_CALLS: u32 = 1_000;
 const MAX_CONCURRENT: usize = 8;
 /// Longest description of a call in the transcript. Bytes.
 const DETAIL_BYTES: usize = 2_000;
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ToolName {
     MemorySearch,
     MemoryAdd,
@@ -38,17 +39,6 @@ impl ToolName {
         Self::ReportProgress,
         Self::Ask,
     ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MemorySearch => "memory_search",
-            Self::MemoryAdd => "memory_add",
-            Self::TaskContext => "task_context",
-            Self::TaskCreate => "task_create",
-            Self::ReportProgress => "report_progress",
-            Self::Ask => "ask",
-        }
-    }
 
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)

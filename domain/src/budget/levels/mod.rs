@@ -67,6 +67,8 @@ impl Hold {
     derive(sqlx::Type),
     sqlx(type_name = "budget_level", rename_all = "snake_case")
 )]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Level {
     /// Each session.
     Session,
@@ -94,18 +96,6 @@ impl Level {
         Self::Day,
         Self::Installation,
     ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Task => "task",
-            Self::Feature => "feature",
-            Self::Run => "run",
-            Self::Account => "account",
-            Self::Day => "day",
-            Self::Installation => "installation",
-        }
-    }
 
     /// Parses [`Self::as_str`].
     pub fn of(word: &str) -> Option<Self> {
