@@ -162,7 +162,7 @@ impl Memory {
     }
 
     fn count(&mut self, names: &[String], one: &Attempt, sign: f64) {
-        let key = (one.model, one.failures, one.difficulty.as_str());
+        let key = (one.model, one.failures, one.difficulty.into_str());
         let sum = self.sums.entry(key).or_insert_with(|| Outcomes {
             model: names[one.model].clone(),
             difficulty: Some(one.difficulty),
@@ -200,7 +200,7 @@ fn simulate(
     tasks: usize,
     seed: u64,
 ) -> Results {
-    let name = model.map_or(strategy.as_str().to_owned(), |model| format!("fixed {model}"));
+    let name = model.map_or(strategy.into_str().to_owned(), |model| format!("fixed {model}"));
     let mut simulation = Simulation {
         population,
         tiers,

@@ -50,7 +50,7 @@ fn summary(inbox: &InboxView) -> String {
     let by_word = inbox
         .features
         .iter()
-        .map(|count| format!("{} {}", count.features, count.word.as_str()));
+        .map(|count| format!("{} {}", count.features, count.word.into_str()));
     let by_word: Vec<String> = by_word.collect();
     let of = |n: i64, word: &str| (n > 0).then(|| format!("{n} {word}"));
     let tasks = &inbox.tasks;
@@ -81,7 +81,7 @@ fn summary(inbox: &InboxView) -> String {
 }
 
 fn one(item: &InboxItem, paint: Paint) -> String {
-    let kind = paint.apply(Tone::Warn, item.kind.as_str());
+    let kind = paint.apply(Tone::Warn, item.kind.into_str());
     let title = item
         .title
         .as_ref()

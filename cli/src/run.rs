@@ -81,7 +81,7 @@ fn table(runs: &[RunView], wide: bool) -> Table {
             run.feature_name.clone(),
             run.id.clone(),
             run.outcome
-                .map_or("running", |outcome| outcome.as_str())
+                .map_or("running", |outcome| outcome.into_str())
                 .to_owned(),
             of(
                 run.iterations.to_string(),

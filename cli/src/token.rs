@@ -129,7 +129,7 @@ fn table(tokens: &[TokenView]) -> Table {
     for token in tokens {
         table.row([
             token.name.clone(),
-            token.role.as_str().to_owned(),
+            token.role.into_str().to_owned(),
             status(token).to_owned(),
             match token.repositories.is_empty() {
                 true => "any".to_owned(),

@@ -148,7 +148,7 @@ fn table(workers: &[WorkerView], wide: bool) -> Table {
         let busy = worker.slots - worker.free_slots;
         let mut row = vec![
             worker.name.clone(),
-            worker.status.as_str().to_owned(),
+            worker.status.into_str().to_owned(),
             format!("{busy}/{} busy", worker.slots),
             worker.pools.join(","),
         ];

@@ -74,7 +74,7 @@ impl SessionKind {
 
 impl fmt::Display for SessionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.into_str())
     }
 }
 
@@ -89,7 +89,7 @@ impl FromStr for SessionKind {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::ALL
             .into_iter()
-            .find(|kind| kind.as_str() == text)
+            .find(|kind| kind.into_str() == text)
             .ok_or_else(|| UnknownKind(text.to_owned()))
     }
 }

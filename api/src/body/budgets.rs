@@ -56,7 +56,7 @@ impl BudgetOptions {
             }
             let most = allowed(level);
             let above = |what: &str, most: String| {
-                let level = level.as_str();
+                let level = level.into_str();
                 format!(
                     "`budgets.{level}.{what}` is at most {most}: the limit of each {level} (`ralph budget`); give that or less"
                 )
@@ -85,7 +85,7 @@ impl LimitOptions {
         if self.cost_usd.is_some_and(|usd| !usd.is_finite() || usd < 0.0)
             || self.tokens.is_some_and(|n| n < 0)
         {
-            let level = level.as_str();
+            let level = level.into_str();
             return Err(format!("`budgets.{level}`: a limit is 0 or more; 0 is no limit"));
         }
         Ok(Limit {

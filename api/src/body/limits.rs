@@ -197,7 +197,7 @@ impl RunOptions {
             model_strategy: if names_a_model {
                 self.model_strategy
             } else {
-                Some(last.model_strategy.as_str().to_owned())
+                Some(last.model_strategy.into_str().to_owned())
             },
             agent: self.agent.or_else(|| last.agent.clone()),
             // Permission to fail belongs to the gate that it was given for.

@@ -89,7 +89,7 @@ impl From<Run> for RunView {
             outcome: run.outcome,
             reason: run.reason,
             model: settings.model,
-            model_strategy: settings.model_strategy.as_str().to_owned(),
+            model_strategy: settings.model_strategy.into_str().to_owned(),
             agent: settings.agent,
             review: settings.review,
             limits: RunLimits {

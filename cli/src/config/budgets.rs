@@ -27,7 +27,7 @@ pub(super) fn keys() -> Vec<Key> {
             ),
         ]
         .map(|(unit, about)| {
-            let name = format!("budgets.{}_{unit}", level.as_str());
+            let name = format!("budgets.{}_{unit}", level.into_str());
             words("no limit").key(name.leak(), Reader::Coordinator, about.leak())
         })
     };
@@ -42,7 +42,7 @@ pub struct Budgets(BTreeMap<String, f64>);
 impl Budgets {
     pub fn checked(&self) -> anyhow::Result<BTreeMap<Level, Limit>> {
         let get = |level: Level, unit: &str| {
-            let key = format!("{}_{unit}", level.as_str());
+            let key = format!("{}_{unit}", level.into_str());
             match self.0.get(&key) {
                 Some(most) if !most.is_finite() || *most <= 0.0 => {
                     anyhow::bail!("budgets.{key} must be more than 0, not {most}; leave it out for none")

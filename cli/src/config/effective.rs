@@ -110,7 +110,7 @@ fn setting(key: &Key, name: String, file: Option<(&Path, &toml::Table)>, given: 
             Unset::Toml(_) => shown(&default(key)),
             Unset::Words(words) => words.to_owned(),
         },
-        read_by: key.reader.as_str().into(),
+        read_by: key.reader.into_str().into(),
         about: key.about.into(),
     }
 }

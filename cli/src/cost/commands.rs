@@ -105,7 +105,7 @@ fn budgets(items: &[BudgetView]) -> Table {
                 limit
             };
             vec![
-                item.level.as_str().to_owned(),
+                item.level.into_str().to_owned(),
                 of.clone(),
                 limit,
                 spent,
@@ -153,7 +153,7 @@ pub struct CostArgs {
 
 pub async fn cost(globals: &Globals, args: CostArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
-    let mut path = format!("/costs?by={}", args.by.as_str());
+    let mut path = format!("/costs?by={}", args.by.into_str());
     if let Some(text) = &args.since {
         let since = since(text, OffsetDateTime::now_utc())?;
         path.push_str(&format!("&since={}", escape(&since.format(&Rfc3339)?)));
@@ -229,7 +229,7 @@ fn csv(view: &CostsView) -> String {
     let mut text = format!(
         "{},name,sessions,cost_usd,estimated_usd,subscription_sessions,input_tokens,output_tokens,cached_tokens,\
          cache_write_tokens\r\n",
-        view.by.as_str()
+        view.by.into_str()
     );
     for row in &view.items {
         text.push_str(&format!(

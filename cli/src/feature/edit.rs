@@ -89,7 +89,7 @@ struct RunChange {
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// How models are chosen
-    #[arg(long, value_name = "STRATEGY", value_parser = PossibleValuesParser::new(Strategy::ALL.map(Strategy::as_str)))]
+    #[arg(long, value_name = "STRATEGY", value_parser = PossibleValuesParser::new(Strategy::ALL.map(|one| one.into_str())))]
     model_strategy: Option<String>,
     /// A configured agent of the workers
     #[arg(long, value_name = "NAME")]

@@ -228,7 +228,7 @@ pub fn page(progress: &Progress) -> String {
         lines.extend(train_lines(train));
     }
     for task in &progress.attention {
-        let status = paint.apply(tone_of(task.status.as_str()), task.status.as_str());
+        let status = paint.apply(tone_of(task.status.into_str()), task.status.into_str());
         let why = indented(task.reason.as_deref().unwrap_or("no reason given"));
         let name = task.name.as_ref().unwrap_or(&task.id);
         lines.push(format!("  {status:11} {name} {}: {why}", tame(&task.title)));
@@ -307,7 +307,7 @@ fn run_lines(feature: &FeatureView, run: &RunView, paint: Paint) -> Vec<String> 
         ));
     }
     if let Some(outcome) = run.outcome {
-        let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());
+        let word = paint.apply(tone_of(outcome.into_str()), outcome.into_str());
         lines.push(format!(
             "  outcome     {word}: {}",
             tame(run.reason.as_deref().unwrap_or("no reason given"))
@@ -337,7 +337,7 @@ fn train_lines(train: &TrainView) -> Vec<String> {
         };
         lines.push(format!(
             "    {n:>3}       {} {} {}{behind}",
-            car.status.as_str(),
+            car.status.into_str(),
             car.task,
             tame(&car.title)
         ));

@@ -35,7 +35,7 @@ pub async fn show(globals: &Globals, client: &Client, feature: &str) -> anyhow::
 
 fn one(examined: &Examined, paint: Paint) -> String {
     let task = &examined.task;
-    let status = task.status.as_str();
+    let status = task.status.into_str();
     let mut lines = vec![format!(
         "{} {}: {}",
         task.id,
@@ -53,7 +53,7 @@ fn one(examined: &Examined, paint: Paint) -> String {
         lines.extend(changed(examined, work));
     }
     for verdict in &examined.verdicts {
-        lines.push(verdict_line(verdict.kind.as_str(), verdict, paint));
+        lines.push(verdict_line(verdict.kind.into_str(), verdict, paint));
     }
     for test in examined.work.iter().flat_map(|work| &work.test_changes) {
         let line = format!("  look at   {}", weakened(test));

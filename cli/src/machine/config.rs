@@ -217,7 +217,7 @@ pub fn of_coordinator(subcommand: &str) -> anyhow::Result<Arc<[Setting]>> {
     let table = path.as_deref().map(read_table).transpose()?;
     let matches = MATCHES.get().and_then(|all| all.subcommand_matches(subcommand));
     let all = effective(path.as_deref().zip(table.as_ref()), |key| given(key, matches));
-    let reads = |setting: &Setting| setting.read_by == Reader::Coordinator.as_str();
+    let reads = |setting: &Setting| setting.read_by == Reader::Coordinator.into_str();
     Ok(all.into_iter().filter(reads).collect())
 }
 
@@ -259,8 +259,8 @@ fn show(settings: &[Setting], wide: bool) -> Table {
             text => text,
         };
         let from = match &setting.place {
-            Some(place) => format!("{} {place}", setting.source.as_str()),
-            None => setting.source.as_str().to_owned(),
+            Some(place) => format!("{} {place}", setting.source.into_str()),
+            None => setting.source.into_str().to_owned(),
         };
         let mut row = vec![setting.key.clone(), value, from];
         if wide {

@@ -41,7 +41,7 @@ pub async fn list(globals: &Globals, args: ListArgs) -> anyhow::Result<()> {
         query.push_str(&format!("&repo={}", escape(&args.repo.identity().await?)));
     }
     if let Some(kind) = args.kind {
-        query.push_str(&format!("&kind={}", Kind::from(kind).as_str()));
+        query.push_str(&format!("&kind={}", Kind::from(kind).into_str()));
     }
     let page: Page<MemoryView> = client.list("/memory", &query, args.limit).await?;
     output::show(globals, &page, |wide| table(&page.items, wide)).await

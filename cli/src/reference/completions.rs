@@ -62,7 +62,7 @@ fn named(arg: Arg) -> Arg {
 }
 
 fn features(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let named = |feature: FeatureView| (feature.name, feature.status.as_str().to_owned());
+    let named = |feature: FeatureView| (feature.name, feature.status.into_str().to_owned());
     offered(typed, items_of("/features".to_owned(), named))
 }
 
@@ -77,7 +77,7 @@ fn tasks(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn workers(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let named = |worker: WorkerView| (worker.name, worker.status.as_str().to_owned());
+    let named = |worker: WorkerView| (worker.name, worker.status.into_str().to_owned());
     offered(typed, items_of("/workers".to_owned(), named))
 }
 

@@ -71,7 +71,7 @@ fn draw_features(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl 
             system
                 .workers
                 .iter()
-                .filter(|w| w.status.as_str() == "ready")
+                .filter(|w| w.status.into_str() == "ready")
                 .count(),
         )
     });
@@ -142,7 +142,7 @@ fn task_line(
     car: Option<(usize, CarStatus)>,
     style: &impl Fn(Tone) -> Style,
 ) -> Line<'static> {
-    let status = task.status.as_str();
+    let status = task.status.into_str();
     let mark = mark_of(status);
     let mut spans = vec![
         Span::raw("  ".repeat(depth)),
@@ -155,7 +155,7 @@ fn task_line(
             CarStatus::Passed => Tone::Good,
             CarStatus::Waiting | CarStatus::Checking | CarStatus::Landing => Tone::Dim,
         };
-        let words = format!("  train {place}: {}", status.as_str());
+        let words = format!("  train {place}: {}", status.into_str());
         spans.push(Span::styled(words, style(tone)));
     }
     match &task.session {
@@ -173,7 +173,7 @@ fn task_line(
 
 fn draw_tail(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
     let title = state.selected().map_or_else(String::new, |task| {
-        format!(" {} {} ", task.id, task.status.as_str().replace('_', " "))
+        format!(" {} {} ", task.id, task.status.into_str().replace('_', " "))
     });
     let block = Block::bordered().title(title);
     let mut inner = block.inner(area);
@@ -207,7 +207,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(T
             typed("reject: why? ", text, how)
         }
         Some((Typing::Reason(verb), text)) => typed(
-            &format!("{}: why? ", verb.as_str()),
+            &format!("{}: why? ", verb.into_str()),
             text,
             " (Enter does it, Esc doesn't)",
         ),

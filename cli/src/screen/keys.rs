@@ -157,8 +157,8 @@ impl State {
         match self.selected() {
             Some(task) if verb.fits(task) => self.typing = Some((Typing::Reason(verb), String::new())),
             Some(task) => {
-                let status = task.status.as_str().replace('_', " ");
-                self.message = format!("nothing to {}: the task is {status}", verb.as_str());
+                let status = task.status.into_str().replace('_', " ");
+                self.message = format!("nothing to {}: the task is {status}", verb.into_str());
             }
             None => {}
         }

@@ -134,13 +134,13 @@ async fn act(action: Action, client: Client, sender: mpsc::Sender<News>) {
     let news = match action {
         Action::Draw | Action::Quit => return,
         Action::Task { id, verb, reason } => {
-            let path = format!("/tasks/{id}/{}", verb.as_str());
+            let path = format!("/tasks/{id}/{}", verb.into_str());
             let asked = client
                 .post::<Done>(&path, &CommandOptions { reason, resume: None })
                 .await;
             news::did(asked.map(|done| match done.run {
-                Some(run) => format!("{}: {id}; {run} goes on", verb.as_str()),
-                None => format!("{}: {id}", verb.as_str()),
+                Some(run) => format!("{}: {id}; {run} goes on", verb.into_str()),
+                None => format!("{}: {id}", verb.into_str()),
             }))
         }
         Action::Feature { id, verb } => {

@@ -175,7 +175,7 @@ impl State {
     pub fn show_tasks(&mut self) {
         let wanted = self.filter.to_lowercase();
         let shown = |task: &&TaskView| {
-            let words = [task.key.as_str(), task.title.as_str(), task.status.as_str()];
+            let words = [task.key.as_str(), task.title.as_str(), task.status.into_str()];
             words.iter().any(|word| word.to_lowercase().contains(&wanted))
         };
         let (tasks, depths) = by_tree(self.all.iter().filter(shown).cloned().collect());

@@ -53,7 +53,7 @@ pub struct RunFlags {
     pub model: Option<String>,
     /// How models are chosen [default: cost-optimized]
     #[arg(long, env = "RALPH_MODEL_STRATEGY", value_name = "STRATEGY",
-          value_parser = PossibleValuesParser::new(Strategy::ALL.map(Strategy::as_str)))]
+          value_parser = PossibleValuesParser::new(Strategy::ALL.map(|one| one.into_str())))]
     pub model_strategy: Option<String>,
     /// A configured agent of the workers
     #[arg(long, value_name = "NAME")]

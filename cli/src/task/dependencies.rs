@@ -100,7 +100,7 @@ async fn list(globals: &Globals, client: &Client, task: &str) -> anyhow::Result<
             table.row([
                 edge.to_owned(),
                 task.id.clone(),
-                task.status.as_str().to_owned(),
+                task.status.into_str().to_owned(),
                 task.title.clone(),
             ]);
         }

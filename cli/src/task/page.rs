@@ -28,7 +28,7 @@ pub fn table(tasks: &[TaskView], wide: bool) -> Table {
         let mut row = vec![
             task.handle(),
             task.id.clone(),
-            task.status.as_str().to_owned(),
+            task.status.into_str().to_owned(),
             task.attempt.to_string(),
             now,
         ];
@@ -64,7 +64,7 @@ pub fn page(detail: &TaskDetail) -> String {
         task.handle(),
         task.id,
         tame(&task.title),
-        status(task.status.as_str())
+        status(task.status.into_str())
     )];
     if let Some(reason) = &task.reason {
         lines.push(format!("  reason      {}", indented(reason)));
@@ -120,7 +120,7 @@ fn asks(task: &TaskView) -> String {
 }
 
 fn neighbour(what: &str, other: &TaskRef, paint: Paint) -> String {
-    let status = paint.apply(tone_of(other.status.as_str()), other.status.as_str());
+    let status = paint.apply(tone_of(other.status.into_str()), other.status.into_str());
     format!("  {what:11} {} {status} {}", other.id, tame(&other.title))
 }
 

@@ -70,7 +70,7 @@ pub fn draw(tasks: &[TaskView], limit: usize) -> String {
 }
 
 fn line(task: &TaskView, paint: Paint) -> String {
-    let status = task.status.as_str();
+    let status = task.status.into_str();
     let mark = mark_of(status);
     let mut line = format!(
         "{} {} {} {}  {}",

@@ -15,7 +15,7 @@ pub fn words(condition: &Condition) -> String {
 }
 
 pub fn tone(condition: &Condition) -> Tone {
-    tone_of(condition.word.as_str())
+    tone_of(condition.word.into_str())
 }
 
 /// A text, with the time until which it holds.

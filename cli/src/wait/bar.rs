@@ -103,7 +103,7 @@ impl Bar {
             let line = format!(
                 "\n  {} {:9} {title}  {}",
                 session.task,
-                session.kind.as_str(),
+                session.kind.into_str(),
                 show_ms(session.elapsed_ms + since_ms)
             );
             message.push_str(&self.paint.apply(Tone::Dim, &line));

@@ -47,7 +47,7 @@ pub async fn print(client: &Client, progress: &Progress, format: Format) -> anyh
         let mut text = format!(
             "{}: {} — {}; {}, {}, {}, {}{branch}\n",
             feature.name,
-            paint.apply(tone_of(outcome.as_str()), word),
+            paint.apply(tone_of(outcome.into_str()), word),
             tame(run.reason.as_deref().unwrap_or("no reason given")),
             done_of(&feature.tasks),
             counted(run.iterations, "iteration", "iterations"),
@@ -77,7 +77,7 @@ fn requests(progress: &Progress, paint: Paint) -> String {
     for task in &progress.attention {
         let (name, why) = (task.name.as_ref().unwrap_or(&task.id), task.reason.as_deref());
         let why = why.unwrap_or("no reason given");
-        let line = format!("  {name} {} {}: {why}\n", task.status.as_str(), task.title);
+        let line = format!("  {name} {} {}: {why}\n", task.status.into_str(), task.title);
         text.push_str(&paint.apply(Tone::Dim, &tame(&line)));
         for command in &task.commands {
             text.push_str(&format!("    {command}\n"));

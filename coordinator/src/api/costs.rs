@@ -93,7 +93,7 @@ pub async fn set_budget(
     PathParams(level): PathParams<String>,
     Body(options): Body<SetBudget>,
 ) -> Result<Json<BudgetsView>, Problem> {
-    let known = Level::ALL.map(Level::as_str).join(", ");
+    let known = Level::ALL.map(|one| one.into_str()).join(", ");
     let level = Level::of(&level).ok_or_else(|| {
         Problem::refused(format!(
             "`{level}` is no level of a budget: expected one of {known}"
@@ -125,7 +125,7 @@ async fn key(app: &App, level: Level, name: Option<&str>) -> Result<Key, Problem
         return Ok((level, String::new()));
     };
     if !level.is_named() {
-        let word = level.as_str();
+        let word = level.into_str();
         return Err(Problem::refused(format!(
             "a limit of the {word} has no name; leave `{name}` out"
         )));

@@ -252,12 +252,12 @@ impl Follower {
         else {
             return Ok(NextSession::Ended("deleted".to_owned()));
         };
-        let open = matches!(task.status.as_str(), "pending" | "blocked" | "in_progress");
+        let open = matches!(task.status.into_str(), "pending" | "blocked" | "in_progress");
         let running = view::feature_of_task_runs(&mut conn, self.task).await?;
         Ok(if open && running {
             NextSession::Nothing
         } else {
-            NextSession::Ended(task.status.as_str().to_owned())
+            NextSession::Ended(task.status.into_str().to_owned())
         })
     }
 

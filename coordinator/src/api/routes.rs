@@ -174,7 +174,7 @@ fn needs(role: Role, mut group: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .values_mut()
         .flat_map(operations)
     {
-        operation.security = Some(vec![SecurityRequirement::new(SECURITY, [role.as_str()])]);
+        operation.security = Some(vec![SecurityRequirement::new(SECURITY, [role.into_str()])]);
     }
     group
 }

@@ -64,7 +64,7 @@ fn notify(table: &NotifyTable) -> anyhow::Result<Option<Notify>> {
     }
     for event in &table.events {
         anyhow::ensure!(
-            Event::ALL.iter().any(|known| known.as_str() == event),
+            Event::ALL.iter().any(|known| known.into_str() == event),
             "notify.events has `{event}`; there are run_ended, person_needed, pool_paused, deadline_passed, budget_used and worker_drained"
         );
     }

@@ -1,10 +1,11 @@
 //! Settings that all steps share.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use ralph_shared::agents::prices::Prices;
 use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::repositories::Repositories;
@@ -107,7 +108,7 @@ pub struct Notify {
 impl Notify {
     /// Whether the receivers want this event.
     pub fn wants(&self, event: Event) -> bool {
-        self.events.is_empty() || self.events.iter().any(|name| name == event.as_str())
+        self.events.is_empty() || self.events.iter().any(|name| name == event.into_str())
     }
 }
 

@@ -144,7 +144,7 @@ fn sheet(visitor: &Visitor, feature: &FeatureView, body: Markup) -> Markup {
 fn head(visitor: &Visitor, progress: &Progress, part: &str) -> Markup {
     let feature = &progress.feature;
     let address = format!("/features/{}", feature.id);
-    let verbs: &[&str] = match feature.condition.word.as_str() {
+    let verbs: &[&str] = match feature.condition.word.into_str() {
         "running" => &["pause", "stop"],
         "paused" => &["resume", "stop"],
         "done" => &["review"],
@@ -155,7 +155,7 @@ fn head(visitor: &Visitor, progress: &Progress, part: &str) -> Markup {
         header #head.head {
             div.line {
                 h1 { (line(&feature.name)) }
-                (state(feature.condition.word.as_str()))
+                (state(feature.condition.word.into_str()))
                 @if visitor.may_act() {
                     div.acts {
                         @for verb in verbs { (choice::form(visitor, "feature", verb, &feature.id, &address, false)) }
@@ -223,7 +223,7 @@ fn needs(visitor: &Visitor, progress: &Progress) -> Markup {
         section #needs {
             @for task in &progress.attention {
                 article.item.k-review #{ "needs-" (task.id) } data-row tabindex="-1" {
-                    header { (state(task.status.as_str())) h3 { a href={ "/tasks/" (task.id) } data-open { (line(&task.title)) } } }
+                    header { (state(task.status.into_str())) h3 { a href={ "/tasks/" (task.id) } data-open { (line(&task.title)) } } }
                     @if let Some(reason) = &task.reason { p.reason { (cut_line(reason, 600)) } }
                     (choice::forms(visitor, &task.commands, &back))
                 }
@@ -249,7 +249,7 @@ fn sessions(progress: &Progress) -> Markup {
                             a href={ "/tasks/" (session.task) } data-open { (line(&session.title)) }
                             @if let Some(asks) = &session.asks { p.why { "waits for an answer: " (line(asks)) } }
                         }
-                        td.dim { (session.kind.as_str()) ", attempt " (session.attempt) }
+                        td.dim { (session.kind.into_str()) ", attempt " (session.attempt) }
                         td.dim { (line(session.model.as_deref().unwrap_or_default())) }
                         td.dim { (line(&session.worker)) }
                         td.dim.num { (ago(session.started_at)) }
@@ -266,7 +266,7 @@ fn landing(train: &TrainView) -> Markup {
         section #train {
             h2 { "Waiting to land " span.count { (train.length) } }
             p.dim {
-                (train.landing.as_str())
+                (train.landing.into_str())
                 @if let Some(ms) = train.gate_ms { ", the gate takes " (show_ms(ms)) }
                 @if let Some(ms) = train.expected_ms { ", about " (show_ms(ms)) " if nothing fails" }
                 @if train.wasted > 0 { ", " (train.wasted) " of " (train.checks) " checks wasted" }
@@ -275,7 +275,7 @@ fn landing(train: &TrainView) -> Markup {
                 @for (n, car) in (1..).zip(&train.cars) {
                     tr data-row tabindex="-1" {
                         td.dim.num { (n) }
-                        td { (state(car.status.as_str())) }
+                        td { (state(car.status.into_str())) }
                         td.main { a href={ "/tasks/" (car.task) } data-open { (line(&car.title)) } }
                         td.dim { @if car.behind > 0 { "checked behind " (car.behind) } }
                         td.dim.num { (ago(car.since)) }
@@ -298,7 +298,7 @@ fn failures(progress: &Progress) -> Markup {
                             a href={ "/tasks/" (failure.task) "?attempt=" (failure.attempt) } data-open { (line(&failure.title)) }
                             @if let Some(reason) = &failure.reason { p.why { (line(reason)) } }
                         }
-                        td.dim { (failure.kind.as_str()) ", attempt " (failure.attempt) }
+                        td.dim { (failure.kind.into_str()) ", attempt " (failure.attempt) }
                         td.dim { @if let Some(again) = failure.again_at { "again " (ago(again)) } }
                     }
                 }
@@ -312,7 +312,7 @@ fn table(tasks: &[TaskView]) -> Markup {
     html! {
         table.list {
             @for task in tasks {
-                @let word = if task.session.is_some() { "running" } else { task.status.as_str() };
+                @let word = if task.session.is_some() { "running" } else { task.status.into_str() };
                 tr data-row tabindex="-1" {
                     td { (state(word)) }
                     td.key { code { (cut_line(&task.key, 40)) } }
@@ -349,7 +349,7 @@ async fn tasks(
                 select name="status" data-submit {
                     option value="" { "all" }
                     @for one in TaskState::ALL {
-                        option value=(one.as_str()) selected[status == Some(one.as_str())] { (one.as_str().replace('_', " ")) }
+                        option value=(one.into_str()) selected[status == Some(one.into_str())] { (one.into_str().replace('_', " ")) }
                     }
                 }
             }

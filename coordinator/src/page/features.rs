@@ -83,7 +83,7 @@ fn new(visitor: &Visitor, known: &[FeatureView]) -> Markup {
 fn row(feature: &FeatureView) -> Markup {
     html! {
         tr data-row tabindex="-1" {
-            td { (state(feature.condition.word.as_str())) }
+            td { (state(feature.condition.word.into_str())) }
             td.main {
                 a href={ "/features/" (feature.id) } data-open { (line(&feature.name)) }
                 @if let Some(reason) = &feature.condition.reason { " " span.dim { (line(reason)) } }

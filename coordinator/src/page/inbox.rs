@@ -72,7 +72,7 @@ fn glance(inbox: &InboxView, system: &SystemView) -> Markup {
     html! {
         ul #glance.glance {
             @for count in &inbox.features {
-                li { (state(count.word.as_str())) " " b { (count.features) } }
+                li { (state(count.word.into_str())) " " b { (count.features) } }
             }
             @if tasks.total > 0 { li { b { (tasks.resolved()) } " of " (tasks.total) " tasks done" } }
             @if system.live_sessions > 0 { li { b { (system.live_sessions) } " running" } }
@@ -83,7 +83,7 @@ fn glance(inbox: &InboxView, system: &SystemView) -> Markup {
 
 fn one(visitor: &Visitor, item: &InboxItem, inside: &Markup) -> Markup {
     let of = item.task.as_deref().unwrap_or(&item.name);
-    let id = format!("item-{}-{}", item.kind.as_str(), encoded(of).replace('%', "_"));
+    let id = format!("item-{}-{}", item.kind.into_str(), encoded(of).replace('%', "_"));
     let to = match (&item.task, &item.feature) {
         (Some(task), _) => Some(format!("/tasks/{}", encoded(task))),
         (None, Some(feature)) => Some(format!("/features/{}", encoded(feature))),
@@ -94,9 +94,9 @@ fn one(visitor: &Visitor, item: &InboxItem, inside: &Markup) -> Markup {
     };
     let title = item.title.as_deref().unwrap_or(&item.name);
     html! {
-        article.item.{ "k-" (item.kind.as_str()) } id=(id) data-row tabindex="-1" {
+        article.item.{ "k-" (item.kind.into_str()) } id=(id) data-row tabindex="-1" {
             header {
-                span.kind { span.sign aria-hidden="true" { (words::sign(item.kind.as_str())) } (kind_in_words(item.kind)) }
+                span.kind { span.sign aria-hidden="true" { (words::sign(item.kind.into_str())) } (kind_in_words(item.kind)) }
                 h2 { @match to { Some(to) => { a href=(to) data-open { (line(title)) } } None => { (line(title)) } } }
                 p.where {
                     @if item.title.is_some() {
@@ -196,7 +196,7 @@ fn running(system: &SystemView) -> Markup {
                         td { (state("running")) }
                         td.main { a href={ "/tasks/" (session.task) } data-open { (line(&session.title)) } }
                         td { a href={ "/features/" (session.feature) } { (line(&session.feature_name)) } }
-                        td.dim { (session.kind.as_str()) @if session.attempt > 1 { ", attempt " (session.attempt) } }
+                        td.dim { (session.kind.into_str()) @if session.attempt > 1 { ", attempt " (session.attempt) } }
                         td.dim { (line(session.model.as_deref().unwrap_or_default())) }
                         td.dim.num { (ago(session.started_at)) }
                     }

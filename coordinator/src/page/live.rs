@@ -102,7 +102,7 @@ impl Transcript {
                     self.calls = Calls::default();
                     self.known = 0;
                 }
-                let heading = html! { li.entry.t-session id={ "s-" (of.dispatch) } { (of.kind.as_str()) ", attempt " (of.attempt) " on " (of.worker) } };
+                let heading = html! { li.entry.t-session id={ "s-" (of.dispatch) } { (of.kind.into_str()) ", attempt " (of.attempt) " on " (of.worker) } };
                 (is_further || self.known == 0).then_some(heading)
             }
             Following::Entry(entry) if entry.seq < self.known => {

@@ -269,9 +269,9 @@ async fn spent(site: &Site, visitor: &Visitor, since: &str) -> Result<Markup, Tr
                 @let max = one.max_cost_usd.unwrap_or_default();
                 @let used = one.spent_usd.unwrap_or_default() + one.in_flight_usd.unwrap_or_default();
                 div.limit {
-                    p { (one.level.as_str()) " " @if let Some(name) = one.title.as_deref().or(one.name.as_deref()) { (line(name)) }
+                    p { (one.level.into_str()) " " @if let Some(name) = one.title.as_deref().or(one.name.as_deref()) { (line(name)) }
                         span.num { (usd(used, false)) " of " (usd(max, false)) } }
-                    meter min="0" max=(max) value=(used) high=(max * 0.8) optimum="0" aria-label=(one.level.as_str()) { (usd(used, false)) }
+                    meter min="0" max=(max) value=(used) high=(max * 0.8) optimum="0" aria-label=(one.level.into_str()) { (usd(used, false)) }
                 }
             }
             @for (name, costs) in &tables {

@@ -129,7 +129,7 @@ async fn list(site: &Site, visitor: &Visitor, asked: &EntryQuery) -> Result<Mark
         table.list #entries {
             @for entry in &page.items {
                 tr data-row tabindex="-1" {
-                    td.dim { (entry.kind.as_str()) }
+                    td.dim { (entry.kind.into_str()) }
                     td.main { a href={ "/memory/" (entry.id) } data-open { (title(entry)) }
                         @if entry.status != "live" { " " span.dim { (entry.status) } }
                         p.why { (cut_line(&entry.body, 160)) } }
@@ -171,7 +171,7 @@ async fn search(
         html! {
             @for hit in hits {
                 tr data-row tabindex="-1" {
-                    td.dim { (hit.kind.as_str()) }
+                    td.dim { (hit.kind.into_str()) }
                     td.main { a href={ "/memory/" (hit.id) } data-open { (line(&hit.title)) }
                         @if let Some(reason) = &hit.reason { p.why { (line(reason)) } } }
                     td.num.dim title="score" { (format!("{:.2}", hit.score)) }
@@ -218,7 +218,7 @@ pub async fn entry(
 fn about(entry: &MemoryView) -> Markup {
     html! {
         dl.facts {
-            div { dt { "Kind" } dd { (entry.kind.as_str()) @if let Some(category) = &entry.category { ", " (line(category)) } } }
+            div { dt { "Kind" } dd { (entry.kind.into_str()) @if let Some(category) = &entry.category { ", " (line(category)) } } }
             div { dt { "Repository" } dd { code { (line(&entry.repo)) } } }
             div { dt { "From" } dd { (entry.origin) @if let Some(task) = &entry.task { ", " a href={ "/tasks/" (task) } { (task) } @if let Some(n) = entry.attempt { ", attempt " (n) } } } }
             @if let Some(model) = &entry.model { div { dt { "Model" } dd { (line(model)) } } }

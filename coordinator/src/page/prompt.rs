@@ -29,7 +29,7 @@ pub async fn page(
     let prompt: PromptSent = site.read(&visitor, &path).await?;
     let body = html! {
         (task::head(&visitor, &of, "prompt"))
-        p.dim { (prompt.of.kind.as_str()) ", attempt " (prompt.of.attempt) " on " (line(&prompt.of.worker)) }
+        p.dim { (prompt.of.kind.into_str()) ", attempt " (prompt.of.attempt) " on " (line(&prompt.of.worker)) }
         (memory(&prompt))
         section { h2 { "Prompt" } (pre(&prompt.body, TEXT_BYTES)) }
         details #frame { summary { "Instructions shared by all sessions of this kind" } (pre(&prompt.frame, TEXT_BYTES)) }

@@ -16,7 +16,7 @@ pub async fn page(State(site): State<Site>, visitor: Visitor) -> Result<Markup, 
     let (set, unset): (Vec<&Setting>, Vec<&Setting>) = settings
         .items
         .iter()
-        .partition(|one| one.source.as_str() != "default");
+        .partition(|one| one.source.into_str() != "default");
     let body = html! {
         h1 { "Settings" }
         p.dim { "The effective settings of this coordinator, from files, variables and flags. It reads them when it starts." }
@@ -49,7 +49,7 @@ fn table(settings: &[&Setting]) -> Markup {
                         }
                         p.why { (one.about) }
                     }
-                    td.dim { (one.source.as_str()) @if let Some(place) = &one.place { p.why { (line(place)) } } }
+                    td.dim { (one.source.into_str()) @if let Some(place) = &one.place { p.why { (line(place)) } } }
                 }
             }
         }

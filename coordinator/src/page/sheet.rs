@@ -54,7 +54,7 @@ impl Sheet<'_> {
             Watch::Feature(id) => Some(id.as_str()),
             Watch::Nothing => None,
         };
-        let role = visitor.holder.role.as_str();
+        let role = visitor.holder.role.into_str();
         framed(
             self.title,
             &html! {

@@ -52,7 +52,7 @@ impl TaskQuery {
     /// The query of the API's route.
     pub fn query(&self) -> String {
         let attempt = self.attempt.map(|n| format!("attempt={n}"));
-        let kind = self.kind.map(|kind| format!("kind={}", kind.as_str()));
+        let kind = self.kind.map(|kind| format!("kind={}", kind.into_str()));
         [attempt, kind]
             .into_iter()
             .flatten()
@@ -174,7 +174,7 @@ pub fn head(visitor: &Visitor, task: &TaskDetail, part: &str) -> Markup {
     let word = if of.session.is_some() {
         "running"
     } else {
-        of.status.as_str()
+        of.status.into_str()
     };
     let why = of.reason.as_ref().or(task.lacks.as_ref()).or(of.waits.as_ref());
     html! {
@@ -262,7 +262,7 @@ fn neighbours(task: &TaskDetail) -> Markup {
                 summary { "Related: " (groups.iter().map(|(_, tasks)| tasks.len()).sum::<usize>()) " tasks" }
                 @for (name, tasks) in groups.iter().filter(|(_, tasks)| !tasks.is_empty()) {
                     h3 { (name) }
-                    ul.plain { @for one in *tasks { li { (state(one.status.as_str())) " " a href={ "/tasks/" (one.id) } { (line(&one.title)) } } } }
+                    ul.plain { @for one in *tasks { li { (state(one.status.into_str())) " " a href={ "/tasks/" (one.id) } { (line(&one.title)) } } } }
                 }
             }
         }
@@ -291,14 +291,14 @@ fn attempt(task: &TaskDetail, one: &DispatchView, is_shown: bool) -> Markup {
         "/tasks/{}?attempt={}&kind={}",
         task.task.id,
         one.attempt,
-        one.kind.as_str()
+        one.kind.into_str()
     );
     html! {
         tr data-row tabindex="-1" aria-current=[is_shown.then_some("true")] {
             td { (state(word)) }
             td.main {
-                @if one.kind == SessionKind::Integrate { (one.kind.as_str()) " " (one.attempt) }
-                @else { a href={ (address) "#session" } data-open { (one.kind.as_str()) " " (one.attempt) } }
+                @if one.kind == SessionKind::Integrate { (one.kind.into_str()) " " (one.attempt) }
+                @else { a href={ (address) "#session" } data-open { (one.kind.into_str()) " " (one.attempt) } }
                 @if let Some(reason) = &one.reason { p.why { (cut_line(reason, 400)) } }
                 @if let Some(feedback) = &one.feedback { p.why { "feedback: " (cut_line(feedback, 400)) } }
                 @if let Some(words) = gate_times::words(&one.gate_times) { p.why { "gate: " (cut_line(&words, 400)) } }
@@ -354,7 +354,7 @@ async fn session(
         .find(|one| one.kind != SessionKind::Integrate);
     let is_last = last.is_some_and(|one| one.id == chosen.id);
     let follows = is_last && asked.before.is_none() && !task_is_over(task);
-    let query = format!("attempt={}&kind={}", chosen.attempt, chosen.kind.as_str());
+    let query = format!("attempt={}&kind={}", chosen.attempt, chosen.kind.into_str());
     let dispatch = full_id(site, task, chosen).await?;
     let items = match dispatch {
         Some(dispatch) if !(follows && is_background) => entries(&site.app, dispatch).await?,
@@ -370,7 +370,7 @@ async fn session(
     Ok(html! {
         section #session {
             div.line {
-                h2 { (chosen.kind.as_str()) " " (chosen.attempt) " on " (line(&chosen.worker)) }
+                h2 { (chosen.kind.into_str()) " " (chosen.attempt) " on " (line(&chosen.worker)) }
                 button.plain #errors type="button" data-errors hidden[part.errors == 0] { (counted(i64::try_from(part.errors).unwrap_or(0), "error")) }
                 label.find { span.hide { "Find in the transcript" } input type="search" placeholder="Find" data-find=".transcript > li" autocomplete="off"; }
             }

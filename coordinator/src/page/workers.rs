@@ -53,7 +53,7 @@ fn one(visitor: &Visitor, worker: &WorkerView) -> Markup {
         article.item.worker #{ "worker-" (worker.name) } data-row tabindex="-1" {
             header {
                 h2 { (line(&worker.name)) }
-                span.{ "state s-" (word) } { span.sign aria-hidden="true" { (sign(word)) } (worker.status.as_str()) }
+                span.{ "state s-" (word) } { span.sign aria-hidden="true" { (sign(word)) } (worker.status.into_str()) }
                 p.where { "last heartbeat " (ago(worker.seen_at)) }
             }
             dl.facts {

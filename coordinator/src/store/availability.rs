@@ -98,7 +98,7 @@ pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Op
            returning failures, (until = 'epoch') as "is_first!", until, clock_timestamp() as "now!",
              coalesce((select s.claimed_at < d.closed_at from dispatches s where s.id = $5), false) as "is_older!""#,
         failed.account,
-        failed.door.as_str(),
+        failed.door.into_str(),
         failed.reason,
         failed.worker,
         failed.dispatch.0,
@@ -131,7 +131,7 @@ pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Op
              probe = null, probed_at = null
          where account = $1",
         failed.account,
-        failed.door.as_str(),
+        failed.door.into_str(),
         failed.reason,
         failed.worker,
         pause.failures,

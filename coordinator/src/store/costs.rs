@@ -52,7 +52,7 @@ pub async fn costs(
              select title from task_texts where task_id = case $1 when 'task' then a.key::uuid end limit 1
            ) x on true
            order by case when $1 = 'day' then a.key end desc, cost_usd desc, a.key"#,
-        by.as_str(),
+        by.into_str(),
         since,
     )
     .fetch_all(conn)

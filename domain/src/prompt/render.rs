@@ -306,7 +306,7 @@ fn neighbour(neighbour: &Neighbour) -> Value {
     context! {
         id => neighbour.id.as_str(),
         title => line(&neighbour.title, TITLE_CHARS),
-        relation => neighbour.relation.as_str(),
+        relation => neighbour.relation.into_str(),
         paths => paths.join(", "),
     }
 }

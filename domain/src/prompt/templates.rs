@@ -186,7 +186,7 @@ fn frames(
 ) -> Result<BTreeMap<&'static str, String>, TemplateError> {
     let sigils: BTreeMap<&str, &str> = SigilName::ALL
         .iter()
-        .map(|name| (name.as_str(), name.form()))
+        .map(|name| (name.into_str(), name.form()))
         .collect();
     let mut frames = BTreeMap::new();
     for name in BUILT_IN

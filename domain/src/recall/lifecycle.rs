@@ -80,7 +80,7 @@ impl Because {
     const ALL: [Self; 5] = [Self::Unused, Self::Full, Self::Stale, Self::Revoked, Self::Purged];
 
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|because| because.as_str() == word)
+        Self::ALL.into_iter().find(|because| because.into_str() == word)
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
             Err(NotRestorable::LostItsFile),
         );
         for because in Because::ALL {
-            assert_eq!(Because::parse(because.as_str()), Some(because));
+            assert_eq!(Because::parse(because.into_str()), Some(because));
         }
     }
 

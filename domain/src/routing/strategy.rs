@@ -105,7 +105,7 @@ impl Strategy {
     ];
 
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|strategy| strategy.as_str() == word)
+        Self::ALL.into_iter().find(|strategy| strategy.into_str() == word)
     }
 }
 
@@ -152,7 +152,7 @@ fn overriding(model: &str, why: &str, strategy: Strategy, tiers: &Tiers, without
     let instead = choose(strategy, tiers, without).filter(|instead| instead.model != model);
     let instead = instead.map(|instead| match without.task_model {
         Some(of_task) => format!(" (the task names {of_task})"),
-        None => format!(" ({} would have chosen {})", strategy.as_str(), instead.model),
+        None => format!(" ({} would have chosen {})", strategy.into_str(), instead.model),
     });
     Choice {
         model: model.to_owned(),

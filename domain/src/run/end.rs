@@ -139,7 +139,7 @@ fn end_of_task(task: TaskId, state: TaskState, gate: Option<&str>) -> (RunOutcom
     let is = |what: &str| format!("task {task} {what}");
     match (state, gate) {
         (TaskState::Done | TaskState::Skipped, _) => {
-            (RunOutcome::Complete, is(&format!("is {}", state.as_str())))
+            (RunOutcome::Complete, is(&format!("is {}", state.into_str())))
         }
         (TaskState::Failed, _) => (RunOutcome::Failure, is("failed for good")),
         (TaskState::Cancelled, _) => (RunOutcome::Blocked, is("is cancelled")),

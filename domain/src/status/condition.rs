@@ -79,8 +79,8 @@ impl fmt::Display for Condition {
     /// On one line, without the time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
-            Some(reason) => write!(f, "{}: {reason}", self.word.as_str()),
-            None => f.write_str(self.word.as_str()),
+            Some(reason) => write!(f, "{}: {reason}", self.word.into_str()),
+            None => f.write_str(self.word.into_str()),
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn of_feature(verb: FeatureVerb, state: FeatureState, name: &str) -> String 
 fn word(state: FeatureState) -> &'static str {
     match state {
         FeatureState::Ready => "not running",
-        state => state.as_str(),
+        state => state.into_str(),
     }
 }
 

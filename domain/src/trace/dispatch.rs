@@ -72,7 +72,7 @@ impl DispatchFacts {
         span.text("ralph.feature", Some(&self.feature))
             .text("ralph.task", Some(&self.key))
             .count("ralph.attempt", Some(i64::from(self.attempt)))
-            .text("ralph.kind", Some(self.kind.as_str()))
+            .text("ralph.kind", Some(self.kind.into_str()))
             .text("ralph.dispatch", Some(&self.dispatch.0.to_string()))
             .text(
                 "ralph.outcome",

@@ -36,11 +36,11 @@ pub fn of_run(facts: &RunFacts) -> Span {
     .text("ralph.feature", Some(&facts.feature))
     .text("ralph.repository", Some(&facts.repository))
     .text("ralph.run", Some(&facts.run.short()))
-    .text("ralph.outcome", Some(facts.outcome.as_str()))
+    .text("ralph.outcome", Some(facts.outcome.into_str()))
     .count("ralph.iterations", Some(i64::from(facts.iterations)))
     .count("gen_ai.usage.input_tokens", Some(facts.input_tokens))
     .count("gen_ai.usage.output_tokens", Some(facts.output_tokens))
     .number("ralph.cost_usd", Some(facts.cost))
     // Its reason in words is omitted: it names tasks, with output of their tools.
-    .failed((!complete).then(|| facts.outcome.as_str()))
+    .failed((!complete).then(|| facts.outcome.into_str()))
 }

@@ -39,7 +39,7 @@ pub enum Landing {
 
 impl fmt::Display for Landing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.into_str())
     }
 }
 
@@ -54,7 +54,7 @@ impl FromStr for Landing {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         [Self::Each, Self::Batch, Self::Serial]
             .into_iter()
-            .find(|landing| landing.as_str() == text)
+            .find(|landing| landing.into_str() == text)
             .ok_or_else(|| NoLanding(text.to_owned()))
     }
 }

@@ -52,7 +52,7 @@ pub fn defuse(text: &str) -> String {
 #[must_use]
 pub fn defuse_graphs(text: &str) -> String {
     let bytes = text.as_bytes();
-    let graph = SigilName::TaskGraph.as_str().as_bytes();
+    let graph = SigilName::TaskGraph.into_str().as_bytes();
     let mut safe = String::with_capacity(text.len() + ANGLE.len());
     let (mut kept, mut at) = (0, 0);
     while let Some(found) = next_name(bytes, at) {

@@ -134,22 +134,20 @@ impl ErrorCategory {
         Self::Unknown,
     ];
 
-    /// The word in the report.
-    #[must_use]
     /// The category of this name, else [`ErrorCategory::Unknown`].
     #[must_use]
     pub fn from_word(word: &str) -> Self {
         let word = word.trim();
         Self::ALL
             .into_iter()
-            .find(|category| category.as_str().eq_ignore_ascii_case(word))
+            .find(|category| category.into_str().eq_ignore_ascii_case(word))
             .unwrap_or_default()
     }
 }
 
 impl fmt::Display for ErrorCategory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        f.pad(self.into_str())
     }
 }
 

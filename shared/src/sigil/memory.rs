@@ -220,13 +220,13 @@ impl NoteKind {
     fn from_word(word: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|kind| kind.as_str().eq_ignore_ascii_case(word))
+            .find(|kind| kind.into_str().eq_ignore_ascii_case(word))
     }
 }
 
 impl fmt::Display for NoteKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        f.pad(self.into_str())
     }
 }
 

@@ -62,7 +62,6 @@ impl SigilName {
         Self::Used,
     ];
 
-    #[must_use]
     /// Whether a session of this kind may use it (SPEC 4.1, column "kinds").
     #[must_use]
     pub const fn is_allowed_for(self, kind: SessionKind) -> bool {
@@ -117,13 +116,13 @@ impl SigilName {
             [b'v', b'e', _, _, _, _, _, b'f', ..] => Self::VerifyFail,
             _ => return None,
         };
-        bytes.starts_with(name.as_str().as_bytes()).then_some(name)
+        bytes.starts_with(name.into_str().as_bytes()).then_some(name)
     }
 }
 
 impl fmt::Display for SigilName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        f.pad(self.into_str())
     }
 }
 
@@ -134,9 +133,9 @@ mod tests {
     #[test]
     fn every_name_is_found_by_its_beginning() {
         for name in SigilName::ALL {
-            assert_eq!(SigilName::beginning(name.as_str().as_bytes()), Some(name));
+            assert_eq!(SigilName::beginning(name.into_str().as_bytes()), Some(name));
             assert_eq!(
-                SigilName::beginning(&name.as_str().as_bytes()[1..]),
+                SigilName::beginning(&name.into_str().as_bytes()[1..]),
                 None,
                 "{name}"
             );
@@ -148,7 +147,7 @@ mod tests {
         for one in SigilName::ALL {
             for other in SigilName::ALL {
                 assert!(
-                    one == other || !one.as_str().starts_with(other.as_str()),
+                    one == other || !one.into_str().starts_with(other.into_str()),
                     "{one} {other}"
                 );
             }
@@ -161,7 +160,7 @@ mod tests {
             SigilName::ALL
                 .into_iter()
                 .filter(|name| name.is_allowed_for(kind))
-                .map(SigilName::as_str)
+                .map(|one| one.into_str())
                 .collect::<Vec<_>>()
         };
         assert_eq!(taken(SessionKind::Spec), ["knowledge", "learning", "question"]);

@@ -31,7 +31,7 @@ pub(super) enum Shape {
 impl Tag {
     /// The attributes of an opening tag of `text`.
     pub(super) fn attributes(self, text: &str) -> Attributes<'_> {
-        Attributes::read(text, self.start + "<".len() + self.name.as_str().len())
+        Attributes::read(text, self.start + "<".len() + self.name.into_str().len())
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) fn next_name(bytes: &[u8], mut at: usize) -> Option<TagStart> {
         let closing = bytes.get(start + 1) == Some(&b'/');
         let name_start = start + 1 + usize::from(closing);
         if let Some(name) = SigilName::beginning(&bytes[name_start..]) {
-            let name_end = name_start + name.as_str().len();
+            let name_end = name_start + name.into_str().len();
             if bytes
                 .get(name_end)
                 .is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'/'))

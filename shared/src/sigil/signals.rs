@@ -156,8 +156,6 @@ pub enum Difficulty {
 }
 
 impl Difficulty {
-    /// The word in the sigil.
-    #[must_use]
     /// The estimate of this name, in lower case.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
@@ -169,13 +167,13 @@ impl Difficulty {
             Self::Blocked,
         ]
         .into_iter()
-        .find(|difficulty| difficulty.as_str() == word)
+        .find(|difficulty| difficulty.into_str() == word)
     }
 }
 
 impl fmt::Display for Difficulty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        f.pad(self.into_str())
     }
 }
 

@@ -142,7 +142,7 @@ fn pieces() -> impl Strategy<Value = String> {
         3 => prop::sample::select(&SigilName::ALL[..]).prop_map(|name| format!("<{name}>")),
         3 => prop::sample::select(&SigilName::ALL[..]).prop_map(|name| format!("</{name}>")),
         2 => prop::sample::select(&SigilName::ALL[..]).prop_map(|name| format!("<{name} ")),
-        1 => prop::sample::select(&SigilName::ALL[..]).prop_map(|name| name.as_str().to_owned()),
+        1 => prop::sample::select(&SigilName::ALL[..]).prop_map(|name| name.into_str().to_owned()),
         1 => any::<String>(),
     ];
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())

@@ -77,7 +77,7 @@ impl std::str::FromStr for Unavailable {
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let door = serde_json::from_value(word.into()).ok();
-        door.filter(|door: &Self| door.as_str() == word)
+        door.filter(|door: &Self| door.into_str() == word)
             .ok_or_else(|| format!("`{word}` is no kind of failure"))
     }
 }
@@ -120,8 +120,8 @@ mod tests {
             Unavailable::Empty,
             Unavailable::Unknown,
         ] {
-            assert_eq!(serde_json::to_value(door).unwrap(), door.as_str());
-            assert_eq!(door.as_str().parse(), Ok(door));
+            assert_eq!(serde_json::to_value(door).unwrap(), door.into_str());
+            assert_eq!(door.into_str().parse(), Ok(door));
         }
         // A word of a later release is read, so that the rest of its message can be read.
         assert_eq!(

@@ -90,7 +90,7 @@ pub enum MergeHow {
 
 impl fmt::Display for MergeHow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.into_str())
     }
 }
 
@@ -105,7 +105,7 @@ impl FromStr for MergeHow {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         [Self::Ff, Self::Merge, Self::Squash, Self::Command]
             .into_iter()
-            .find(|how| how.as_str() == text)
+            .find(|how| how.into_str() == text)
             .ok_or_else(|| NoMerge(text.to_owned()))
     }
 }

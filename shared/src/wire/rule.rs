@@ -36,7 +36,7 @@ impl AgentRule {
     /// Whether it fits such sessions, with some tier.
     fn may_fit(&self, kind: SessionKind, pool: &str) -> bool {
         let names = |list: &[String], word: &str| list.is_empty() || list.iter().any(|one| one == word);
-        self.rank() != [false; 3] && names(&self.kinds, kind.as_str()) && names(&self.pools, pool)
+        self.rank() != [false; 3] && names(&self.kinds, kind.into_str()) && names(&self.pools, pool)
     }
 
     /// Whether both could fit the same session, and neither is more specific.

@@ -43,13 +43,12 @@ pub enum Basis {
 }
 
 impl Basis {
-    #[must_use]
-    /// Parses [`Self::as_str`].
+    /// Parses [`Self::into_str`].
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         [Self::Estimated, Self::Known, Self::Subscription]
             .into_iter()
-            .find(|basis| basis.as_str() == word)
+            .find(|basis| basis.into_str() == word)
     }
 }
 

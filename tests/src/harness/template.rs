@@ -90,7 +90,7 @@ fn check_moves_sql() -> String {
             from.iter()
                 .flat_map(move |from| to.iter().map(move |to| (from, to)))
         })
-        .map(|(from, to)| format!("('{}', '{}')", from.as_str(), to.as_str()))
+        .map(|(from, to)| format!("('{}', '{}')", from.into_str(), to.into_str()))
         .collect();
     format!(
         "create function check_move() returns trigger language plpgsql as $$ begin

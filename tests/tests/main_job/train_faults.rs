@@ -236,7 +236,7 @@ async fn two_coordinators_plan_one_train_as_one_does() {
         world.coordinator().await.unwrap();
     }
     for landing in [Landing::Each, Landing::Batch] {
-        let name = landing.as_str();
+        let name = landing.into_str();
         let workers = ["one", "other"].map(|of| {
             let options = WorkerOptions::named(&format!("{name}-{of}")).slots(4).pool(name);
             world.worker(&options).unwrap()

@@ -49,7 +49,7 @@ async fn a_train_lands_with_its_checks_and_nothing_is_checked_twice() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     for landing in [Landing::Each, Landing::Batch] {
-        let name = landing.as_str().to_owned();
+        let name = landing.into_str().to_owned();
         let options = WorkerOptions::named(&name).slots(6).pool(&name);
         let _worker = world.worker(&options).unwrap();
         let scene = Scene::submit_with(&world, &name, &tasks(6), gated("sleep 1", landing)).await;

@@ -244,7 +244,7 @@ async fn each_kind_of_refusal_has_its_pause_unless_the_provider_names_one() {
                 .fetch_one(&world.db)
                 .await
                 .unwrap();
-        assert_eq!(stored, door.as_str());
+        assert_eq!(stored, door.into_str());
         // The transaction reads the clock twice, so allow for its duration.
         let (least, most) = (f64::from(least), f64::from(most) + 2.0);
         assert!((least..most).contains(&waits), "{door:?} {asked:?} {waits}");
@@ -253,7 +253,7 @@ async fn each_kind_of_refusal_has_its_pause_unless_the_provider_names_one() {
             .fetch_one(&world.db)
             .await
             .unwrap();
-        assert_eq!(failure, door.as_str());
+        assert_eq!(failure, door.into_str());
     }
     assert_eq!(
         count(&world, "select sum(failures + door_failures) from tasks").await,

@@ -108,7 +108,7 @@ async fn a_session_begins_with_the_smallest_share_of_all_levels() {
         }
         set(&world, level, name, limit).await;
         let of = scene.claim().await;
-        assert_eq!(share(&of).microusd, Some(expected), "{}", level.as_str());
+        assert_eq!(share(&of).microusd, Some(expected), "{}", level.into_str());
         last = Some(of);
     }
     // The session asks for more than its limit, and gets no more.

@@ -85,5 +85,4 @@ async fn reports_of_different_tasks_give_the_same_result_in_any_order() {
         compared > 10,
         "only {compared} histories had two sessions at their end"
     );
-    for world in worlds {}
 }

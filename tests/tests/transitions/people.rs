@@ -211,7 +211,7 @@ impl History<'_> {
     async fn in_states(&self, states: &str) -> Vec<TaskId> {
         let states: Vec<TaskState> = TaskState::ALL
             .into_iter()
-            .filter(|state| states.split(", ").any(|word| word == state.as_str()))
+            .filter(|state| states.split(", ").any(|word| word == state.into_str()))
             .collect();
         let ids: Vec<uuid::Uuid> = sqlx::query_scalar(
             "select id from tasks where feature_id = $1 and children = 0 and state = any($2) order by id",

@@ -32,7 +32,7 @@ async fn a_working_task_lands_while_its_blocker_is_retried() {
     let (scene, [works, again]) = both_work(&world).await;
     scene.done(&works).await;
     let lands = scene.claim().await;
-    assert_eq!((lands.task, lands.kind.as_str()), (works.task, "integrate"));
+    assert_eq!((lands.task, lands.kind.into_str()), (works.task, "integrate"));
     scene.done(&again).await;
     scene.done(&lands).await;
     scene.holds().await;
@@ -150,11 +150,11 @@ async fn feedback_reaches_every_next_session_and_verifiers_too() {
     }
     scene.done(&works).await;
     let verifies = scene.claim().await;
-    assert_eq!(verifies.kind.as_str(), "verify");
+    assert_eq!(verifies.kind.into_str(), "verify");
     interrupt("mind the empty list").await;
     scene.is_interrupted(&verifies).await;
     let verifies = scene.claim().await;
-    assert_eq!(verifies.kind.as_str(), "verify");
+    assert_eq!(verifies.kind.into_str(), "verify");
     let prompt = Scene::prompt(&verifies);
     assert!(prompt.contains("mind the empty list"), "{prompt}");
     scene.fails(&verifies).await;
@@ -263,7 +263,7 @@ async fn corrections_of_an_earlier_review_attempt_land_with_the_verdict() {
     let reviewed = async |text: &str, changes: u64| {
         scene.no_pauses().await;
         let of = scene.claim().await;
-        assert_eq!(of.kind.as_str(), "review");
+        assert_eq!(of.kind.into_str(), "review");
         let report = scene.pool.session(&of, turn(), text, changes);
         scene.pool.report(vec![report]).await;
         of

@@ -40,7 +40,7 @@ async fn a_session_beside_a_failure_lands_and_no_other_begins() {
         } else {
             scene.claim().await
         };
-        assert_eq!((of.task, of.kind.as_str()), (b, kind));
+        assert_eq!((of.task, of.kind.into_str()), (b, kind));
         scene.done(&of).await;
         scene.holds().await;
     }

@@ -37,9 +37,9 @@ pub(super) fn of(file: &File) -> anyhow::Result<Vec<AgentRule>> {
 
 fn rule(name: &str, table: &RuleTable) -> anyhow::Result<AgentRule> {
     let with_agent = || SessionKind::ALL.into_iter().filter(|kind| kind.has_agent());
-    let known = |word: &String| with_agent().any(|kind| kind.as_str() == word);
+    let known = |word: &String| with_agent().any(|kind| kind.into_str() == word);
     if let Some(word) = table.kinds.iter().find(|word| !known(word)) {
-        let words: Vec<&str> = with_agent().map(SessionKind::as_str).collect();
+        let words: Vec<&str> = with_agent().map(|one| one.into_str()).collect();
         bail!(
             "`{word}` in `kinds` of agent `{name}` is no kind of session: expected one of {}",
             words.join(", ")

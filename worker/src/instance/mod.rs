@@ -254,7 +254,7 @@ impl Instance {
     /// while.
     pub fn note_start(&self, start: &StartResult) {
         if let Some(pause) = self.breakers.lock().note(start, Instant::now()) {
-            let door = start.failed.as_ref().map(|(door, _)| door.as_str());
+            let door = start.failed.as_ref().map(|(door, _)| door.into_str());
             tracing::warn!(
                 agent = start.agent,
                 account = start.account,

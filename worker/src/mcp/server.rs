@@ -75,7 +75,7 @@ fn described(name: ToolName) -> Tool {
         .open_world(false);
     // Claude Code hides a server's tools until its model searches for them, unless they ask to be loaded.
     let meta = serde_json::Map::from_iter([("anthropic/alwaysLoad".to_owned(), true.into())]);
-    Tool::new(name.as_str(), name.description(), schema)
+    Tool::new(name.into_str(), name.description(), schema)
         .with_annotations(annotations)
         .with_meta(MetaObject(meta))
 }

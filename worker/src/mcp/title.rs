@@ -14,7 +14,7 @@ pub fn is_own(title: &str) -> bool {
         return server == NAME && ToolName::of(tool).is_some();
     }
     ToolName::ALL.iter().any(|tool| {
-        let before = title.strip_suffix(tool.as_str()).unwrap_or_default();
+        let before = title.strip_suffix(tool.into_str()).unwrap_or_default();
         let server = before.trim_end_matches(|c: char| !c.is_alphanumeric());
         server.len() < before.len()
             && server

@@ -41,7 +41,7 @@ impl ToolName {
     ];
 
     pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tool| tool.as_str() == name)
+        Self::ALL.into_iter().find(|tool| tool.into_str() == name)
     }
 
     pub fn description(self) -> &'static str {
@@ -261,7 +261,7 @@ impl Toolbox {
     }
 
     async fn serve_call(&self, name: &str, arguments: Value) -> Result<String, String> {
-        let tool = self.offered().find(|tool| tool.as_str() == name);
+        let tool = self.offered().find(|tool| tool.into_str() == name);
         let Some(tool) = tool else {
             return Err(format!(
                 "there is no tool `{}` in this session",

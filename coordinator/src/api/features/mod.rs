@@ -54,7 +54,7 @@ impl StatusQuery {
         words(
             "task status",
             self.status.as_deref(),
-            &TaskState::ALL.map(TaskState::as_str),
+            &TaskState::ALL.map(|one| one.into_str()),
         )
     }
 }

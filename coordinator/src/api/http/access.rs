@@ -114,7 +114,7 @@ fn hash_in_request(request: &Request) -> Option<String> {
 async fn check(app: &App, hash: Option<String>, needed: Role) -> Result<Holder, Problem> {
     let holder = holder(app, hash.ok_or_else(Problem::no_token)?).await?;
     match holder.role {
-        role if role < needed => Err(Problem::not_allowed(needed.as_str())),
+        role if role < needed => Err(Problem::not_allowed(needed.into_str())),
         _ => Ok(holder),
     }
 }

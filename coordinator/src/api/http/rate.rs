@@ -106,7 +106,7 @@ mod tests {
     fn zero_means_no_limit() {
         let (rates, now) = (Rates::new(0), Instant::now());
         assert!((0..10_000).all(|_| rates.take("a", now).is_ok()));
-        assert!(rates.buckets.lock().is_ok_and(|buckets| buckets.is_empty()));
+        assert!(rates.buckets.lock().is_empty());
     }
 
     #[test]
@@ -115,11 +115,6 @@ mod tests {
         for n in 0..3 * MAX_BUCKETS {
             assert_eq!(rates.take(&n.to_string(), now), Ok(()));
         }
-        assert!(
-            rates
-                .buckets
-                .lock()
-                .is_ok_and(|buckets| buckets.len() <= MAX_BUCKETS)
-        );
+        assert!(rates.buckets.lock().len() <= MAX_BUCKETS);
     }
 }

@@ -99,7 +99,7 @@ fn work(text: &mut Families, now: &Now) {
         "Features by status.",
         now.features
             .iter()
-            .map(|row| (label("status", row.state.as_str()), row.features)),
+            .map(|row| (label("status", row.state.into_str()), row.features)),
     );
     let sum = |of: fn(&Features) -> i64| -> i64 {
         let under_way = |row: &&Features| matches!(row.state, FeatureState::Running | FeatureState::Paused);
@@ -133,7 +133,7 @@ fn work(text: &mut Families, now: &Now) {
 fn outcomes(text: &mut Families, counts: &Counts) {
     let (mut ended, mut failed): (BTreeMap<String, i64>, BTreeMap<String, i64>) = Default::default();
     for row in &counts.ended {
-        let (kind, outcome) = (row.kind.as_str(), row.outcome.as_str());
+        let (kind, outcome) = (row.kind.into_str(), row.outcome.as_str());
         *ended
             .entry(format!("{{kind=\"{kind}\",outcome=\"{outcome}\"}}"))
             .or_default() += row.sessions;

@@ -100,11 +100,11 @@ fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
     text.one("sessions", "Sessions under way.", system.live_sessions);
     let workers = [WorkerStatus::Ready, WorkerStatus::Draining, WorkerStatus::Away].map(|status| {
         let of_status = system.workers.iter().filter(|worker| worker.status == status);
-        (label("status", status.as_str()), of_status.count())
+        (label("status", status.into_str()), of_status.count())
     });
     text.gauge("workers", "Workers by status.", workers);
     let entries = memory.entries.iter();
-    let entries = entries.map(|(kind, entries)| (label("kind", kind.as_str()), entries));
+    let entries = entries.map(|(kind, entries)| (label("kind", kind.into_str()), entries));
     text.gauge("memory_entries", "Memory entries that can be found.", entries);
     text.one(
         "memory_uncounted",

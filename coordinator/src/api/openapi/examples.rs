@@ -76,7 +76,7 @@ pub fn webhooks() -> Value {
             "schema": { "type": "string" },
         });
         let operation = json!({
-            "operationId": format!("notice_{}", event.as_str()),
+            "operationId": format!("notice_{}", event.into_str()),
             "summary": meaning(event),
             "description": "The coordinator repeats the request with growing pauses over some six hours until it gets a status from 200 to 299. \
                             A delivered notice may come again under the same `id`.",
@@ -84,20 +84,20 @@ pub fn webhooks() -> Value {
             "requestBody": { "required": true, "content": { "application/json": {
                 "schema": { "$ref": "#/components/schemas/Notice" },
                 "example": {
-                    "id": "01a2179c-f5fd-7000-8000-3338a8eaa0e8", "event": event.as_str(), "at": "2026-12-01T08:00:00Z",
+                    "id": "01a2179c-f5fd-7000-8000-3338a8eaa0e8", "event": event.into_str(), "at": "2026-12-01T08:00:00Z",
                     "feature": { "id": "f-3338a8eaa0e8", "name": "greeting" }, "run": null, "reason": "it needs a person",
                 },
             } } },
             "responses": { "2XX": { "description": "Accepted" } },
         });
-        hooks.insert(event.as_str().to_owned(), json!({ "post": operation }));
+        hooks.insert(event.into_str().to_owned(), json!({ "post": operation }));
     }
     hooks.into()
 }
 
 /// The schema of a notice.
 pub fn notice() -> Value {
-    let events = Event::ALL.map(Event::as_str);
+    let events = Event::ALL.map(|one| one.into_str());
     let outcomes = [
         RunOutcome::Complete,
         RunOutcome::Failure,
@@ -106,7 +106,7 @@ pub fn notice() -> Value {
         RunOutcome::NoPlan,
         RunOutcome::Interrupted,
     ];
-    let outcomes = outcomes.map(RunOutcome::as_str);
+    let outcomes = outcomes.map(|one| one.into_str());
     let named = |more: Value| {
         let mut fields = json!({ "id": { "type": "string" } });
         if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {

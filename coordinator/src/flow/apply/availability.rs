@@ -91,7 +91,7 @@ impl AvailabilityChanges {
         }
         for failed in self.failed.values() {
             if let Some(pause) = store::availability::failed(conn, failed).await? {
-                tracing::warn!(account = failed.account, door = failed.door.as_str(), failures = pause.failures,
+                tracing::warn!(account = failed.account, door = failed.door.into_str(), failures = pause.failures,
                     until = %pause.until, "an account failed; tasks that need it wait");
             }
         }

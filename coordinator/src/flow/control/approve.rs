@@ -85,7 +85,7 @@ pub async fn approve(
 fn refusal(task: &Task, feature: Option<&Locked>) -> Option<String> {
     let id = task.id;
     if task.state != TaskState::NeedsReview {
-        let state = task.state.as_str();
+        let state = task.state.into_str();
         return Some(format!(
             "only a task that needs a person can be approved, and {id} is {state}"
         ));

@@ -73,7 +73,7 @@ pub async fn feedback(
     if task.state.is_resolved() {
         return Ok(CommandOutcome::Refused(format!(
             "{id} is {}, so no session will read it; `task retry {id} --reason TEXT` or `task revert {id} --redo` repeats it",
-            task.state.as_str()
+            task.state.into_str()
         )));
     }
     if task.children > 0 {
@@ -174,7 +174,7 @@ async fn answer_in(
     if task.state.is_resolved() {
         return refused(format!(
             "{id} is {}, so no session will read the answer",
-            task.state.as_str()
+            task.state.into_str()
         ));
     }
     let text = match question::answer(&asked.question, given) {

@@ -131,13 +131,13 @@ impl TaskCommand {
             (Self::Retry, state) if task.children > 0 => Err(format!(
                 "{} is {}, like all of its parts; submit the work again",
                 task.id,
-                state.as_str()
+                state.into_str()
             )),
             (Self::Reject, state) if state != TaskState::NeedsReview => Err(format!(
                 "only a task that waits for a person can be rejected, and {0} is {1}; `task interrupt {0} --feedback TEXT` stops a \
                  running session, `task revert {0}` takes a landing back, `task retry {0} --reason TEXT` retries a task that is over",
                 task.id,
-                state.as_str()
+                state.into_str()
             )),
             (Self::Reject | Self::Done, _) if task.role == SessionKind::Check => Err(format!(
                 "{0} runs the gate on the base commit: `task retry {0}` tries it again, `task skip {0}` lets work land anyway",
@@ -177,7 +177,7 @@ impl TaskCommand {
     }
 
     fn refusal(self, task: &Task) -> String {
-        let (id, state) = (task.id, task.state.as_str());
+        let (id, state) = (task.id, task.state.into_str());
         match (self, task.state) {
             (Self::Done, TaskState::Done)
             | (Self::Skip, TaskState::Skipped)

@@ -48,7 +48,7 @@ pub(in crate::flow) async fn start(
 
 /// Why a run of this task alone would not work on it.
 async fn refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
-    let (id, state) = (task.id, task.state.as_str());
+    let (id, state) = (task.id, task.state.into_str());
     Ok(match task.state {
         TaskState::Pending if task.held => Some(format!(
             "{id} is held by a failed task beside or above it; retry or skip that one first"
@@ -58,7 +58,7 @@ async fn refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<St
             let blockers = store::task::dependencies::open_above(conn, id).await?;
             let named: Vec<String> = blockers
                 .iter()
-                .map(|blocker| format!("{} `{}` ({})", blocker.id, blocker.key, blocker.state.as_str()))
+                .map(|blocker| format!("{} `{}` ({})", blocker.id, blocker.key, blocker.state.into_str()))
                 .collect();
             Some(format!(
                 "{id} waits for {}; run those first, or continue without one by `task skip`",

@@ -144,7 +144,7 @@ impl Execution<'_> {
         {
             return Ok(Some(format!(
                 "its parent {parent} is {} already; submit the work again",
-                state.as_str()
+                state.into_str()
             )));
         }
         let feature = self.features.get(&task.feature);

@@ -99,7 +99,7 @@ async fn refusal(conn: &mut PgConnection, task: &Task, blockers: &[&Task]) -> sq
         return Ok(Some(format!(
             "the task {} is {} already, so it can't wait for another; submit a new task",
             task.id,
-            task.state.as_str()
+            task.state.into_str()
         )));
     }
     if let Some(running) = store::task::dependencies::in_progress_below(conn, task.id).await? {

@@ -400,7 +400,7 @@ pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<CommandO
         let why = format!(
             "can't delete the feature `{}` while it is {} with {live} {sessions}; {next}",
             feature.name,
-            feature.state.as_str()
+            feature.state.into_str()
         );
         return Ok(CommandOutcome::Refused(why));
     }

@@ -115,7 +115,7 @@ async fn decide(
         Decision::End { outcome, reason } => {
             tracing::info!(
                 feature = feature.name,
-                outcome = outcome.as_str(),
+                outcome = outcome.into_str(),
                 reason,
                 "run ended"
             );
@@ -186,7 +186,7 @@ async fn complete(
             ),
         },
     };
-    tracing::info!(feature = name, outcome = outcome.as_str(), reason, "run ended");
+    tracing::info!(feature = name, outcome = outcome.into_str(), reason, "run ended");
     end(conn, feature, outcome, &reason, signals).await
 }
 

@@ -220,7 +220,7 @@ pub async fn revert(
     let Some(landing) = store::git::operation::landing(&mut tx, id).await? else {
         return refused(format!(
             "{id} is {} and has not landed: there is nothing to revert",
-            reverted.state.as_str()
+            reverted.state.into_str()
         ));
     };
     if reverted.role == SessionKind::Git {
@@ -257,7 +257,7 @@ async fn repeat_refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Op
     Ok(state.filter(|state| state.is_resolved()).map(|state| {
         format!(
             "its parent {parent} is {} already, so {} can't be repeated; revert it without --redo",
-            state.as_str(),
+            state.into_str(),
             task.id
         )
     }))

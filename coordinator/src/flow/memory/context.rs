@@ -75,7 +75,7 @@ impl Journaled {
     fn here(&self, task: TaskId) -> Arc<prompt::SharedEntry> {
         let entry = &self.entry;
         let shown = |notes: &str| prompt::JournalEntry {
-            step: (entry.kind != SessionKind::Work).then(|| entry.kind.as_str().to_owned()),
+            step: (entry.kind != SessionKind::Work).then(|| entry.kind.into_str().to_owned()),
             notes: notes.to_owned(),
             ..journal_entry(entry, entry.iteration)
         };
@@ -423,7 +423,7 @@ impl Remembered {
         let kept = &kept[kept.len().saturating_sub(self.max_entries)..];
         prompt::SessionMemory {
             feature: task.feature_name.clone(),
-            phase: task.role.as_str().to_owned(),
+            phase: task.role.into_str().to_owned(),
             branch: task.branch.clone(),
             pull_request: None,
             completed,
@@ -466,7 +466,7 @@ fn blocked(earlier: &[&Earlier]) -> Option<String> {
 fn unresolved(note: &Note, is_shown: bool) -> prompt::UnresolvedError {
     prompt::UnresolvedError {
         iteration: note.iteration,
-        phase: note.phase.unwrap_or(SessionKind::Work).as_str().to_owned(),
+        phase: note.phase.unwrap_or(SessionKind::Work).into_str().to_owned(),
         task: note.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
         category: note.category.clone().unwrap_or_default(),
         text: if is_shown {

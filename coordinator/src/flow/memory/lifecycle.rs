@@ -106,7 +106,7 @@ async fn hide_within(tx: &mut PgConnection, surplus: Surplus) -> sqlx::Result<us
     if !hidden.is_empty() {
         tracing::info!(
             entries = hidden.len(),
-            because = because.as_str(),
+            because = because.into_str(),
             "entries of the memory are hidden"
         );
     }

@@ -163,7 +163,7 @@ async fn refusal(
         let state = if parent.held {
             "held by a failed task above it"
         } else {
-            parent.state.as_str()
+            parent.state.into_str()
         };
         let tried = if started { " and has already started" } else { "" };
         return Ok(Some(format!("can't add a part to {id}, which is {state}{tried}")));

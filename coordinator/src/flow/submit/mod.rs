@@ -247,7 +247,7 @@ pub async fn build(
                 return Ok(Err(format!(
                     "the step {step} that makes the tasks of `{}` is {}; `task retry {step}` makes them",
                     held.name,
-                    state.as_str()
+                    state.into_str()
                 )));
             }
             state => state.is_none_or(TaskState::is_resolved),

@@ -149,7 +149,7 @@ async fn search(
             };
             let text = format!("{title}{}", one.entry.body);
             let text: String = text.chars().take(ENTRY_CHARS).collect();
-            format!("- {}: {}", kind.as_str(), defuse(&text))
+            format!("- {}: {}", kind.into_str(), defuse(&text))
         }));
     }
     let text = match found.is_empty() {

@@ -34,16 +34,16 @@ pub fn draw(
                     @match &one.what {
                         BoxContent::One(n) => {
                             @let node = &nodes[*n];
-                            @let word = if node.live { "running" } else { node.state.as_str() };
+                            @let word = if node.live { "running" } else { node.state.into_str() };
                             a href={ "/tasks/" (node.id.short()) } {
                                 title { (cut_line(&node.key, 60)) ": " (cut_line(&node.title, 120)) " (" (word.replace('_', " ")) ")" }
                                 (shape(x, y, word, &cut_line(&node.title, TITLE)))
                             }
                         }
                         BoxContent::Several(state, count) => {
-                            a href={ "/features/" (feature) "/tasks?status=" (state.as_str()) } {
-                                title { (count) " tasks: " (state.as_str().replace('_', " ")) }
-                                (shape(x, y, state.as_str(), &format!("{count} {}", state.as_str().replace('_', " "))))
+                            a href={ "/features/" (feature) "/tasks?status=" (state.into_str()) } {
+                                title { (count) " tasks: " (state.into_str().replace('_', " ")) }
+                                (shape(x, y, state.into_str(), &format!("{count} {}", state.into_str().replace('_', " "))))
                             }
                         }
                     }

@@ -133,10 +133,10 @@ fn boxed(nodes: &[GraphNode], before: &[Vec<usize>], depth: &[usize], order: &[V
                 TaskState::InProgress | TaskState::NeedsReview | TaskState::Failed
             );
             if is_large && !(stands_out && single < SINGLE_IN_LAYER) {
-                let known = several.get(state.as_str()).copied();
+                let known = several.get(state.into_str()).copied();
                 let place = known.unwrap_or(drawn.boxes.len());
                 if known.is_none() {
-                    several.insert(state.as_str(), place);
+                    several.insert(state.into_str(), place);
                     drawn.boxes.push(Placed {
                         what: BoxContent::Several(state, 0),
                         layer,

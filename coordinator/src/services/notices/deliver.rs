@@ -26,12 +26,12 @@ const RUN_WITHIN: Duration = Duration::from_secs(30);
 pub(super) fn message(notice: &Notice) -> Value {
     let mut message = json!({
         "id": notice.id,
-        "event": notice.event.as_str(),
+        "event": notice.event.into_str(),
         "at": notice.at.format(&Rfc3339).unwrap_or_default(),
         "feature": notice.feature.map(|id| json!({"id": id.short(), "name": notice.feature_name})),
         "run": notice.run.map(|run| json!({
             "id": run.short(),
-            "outcome": notice.outcome.map(|outcome| outcome.as_str()),
+            "outcome": notice.outcome.map(|outcome| outcome.into_str()),
         })),
         "reason": notice.reason,
     });
@@ -76,7 +76,7 @@ impl Deliverer {
             .http
             .post(url)
             .header("content-type", "application/json")
-            .header("ralph-event", notice.event.as_str())
+            .header("ralph-event", notice.event.into_str())
             .header("ralph-delivery", notice.id.to_string());
         if let Some(secret) = &self.notify.secret {
             let at = OffsetDateTime::now_utc().unix_timestamp();
@@ -111,7 +111,7 @@ impl Deliverer {
         }
         let mut child = command
             .args(arguments)
-            .env("RALPH_EVENT", notice.event.as_str())
+            .env("RALPH_EVENT", notice.event.into_str())
             .env(
                 "RALPH_FEATURE",
                 notice.feature_name.as_deref().unwrap_or_default(),

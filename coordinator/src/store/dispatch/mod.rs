@@ -354,7 +354,7 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &ends.iter().map(|e| e.tool_calls).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.malformed_sigils).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.iteration).collect::<Vec<_>>() as &[Option<i32>],
-        &ends.iter().map(|e| e.difficulty.map(Difficulty::as_str)).collect::<Vec<_>>() as &[Option<&str>],
+        &ends.iter().map(|e| e.difficulty.map(|one| one.into_str())).collect::<Vec<_>>() as &[Option<&str>],
         &changes as &[Option<String>],
         &strays as &[Option<String>],
         &ends.iter().map(|e| e.model_used.as_deref()).collect::<Vec<_>>() as &[Option<&str>],

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
-use ralph_shared::wire::{Basis, DispatchUsage, Share, Usage};
+use ralph_shared::wire::{DispatchUsage, Share, Usage};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ pub(in crate::store) fn count(n: i64) -> u64 {
 
 /// The database's word for the basis of a cost.
 pub(in crate::store) fn basis(usage: &Usage) -> Option<&'static str> {
-    usage.sureness().map(Basis::as_str)
+    usage.sureness().map(|one| one.into_str())
 }
 
 /// Stores the running usage of a worker's live dispatches; figures never fall.

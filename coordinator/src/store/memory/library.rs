@@ -451,7 +451,7 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
         "update knowledge set pruned_at = coalesce(pruned_at, now()), pruned_because = $2
          where superseded_by = any($1) and id <> all($1)",
         ids,
-        Because::Purged.as_str(),
+        Because::Purged.into_str(),
     )
     .execute(&mut *conn)
     .await?;

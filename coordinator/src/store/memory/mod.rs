@@ -72,7 +72,7 @@ pub async fn insert_failure_reports(
         &reports.iter().map(|(s, _)| s.task).collect::<Vec<_>>(),
         &reports.iter().map(|(s, _)| s.attempt).collect::<Vec<_>>(),
         &reports.iter().map(|(_, r)| r.extracted).collect::<Vec<_>>(),
-        &reports.iter().map(|(_, r)| r.category.as_str()).collect::<Vec<_>>() as &[&str],
+        &reports.iter().map(|(_, r)| r.category.into_str()).collect::<Vec<_>>() as &[&str],
         &reports.iter().map(|(_, r)| r.what_tried.clone()).collect::<Vec<_>>(),
         &reports.iter().map(|(_, r)| r.why_failed.clone()).collect::<Vec<_>>(),
         &reports.iter().map(|(_, r)| r.relevant_files.clone()).collect::<Vec<_>>() as &[Option<String>],
@@ -307,7 +307,7 @@ pub async fn hide_surplus(conn: &mut PgConnection, tasks: &[Uuid], room: &[i64])
          update knowledge set pruned_at = now(), pruned_because = $3 where id in (select id from surplus)",
         tasks,
         room,
-        Because::Full.as_str(),
+        Because::Full.into_str(),
     )
     .execute(conn)
     .await?;
@@ -387,7 +387,7 @@ pub async fn insert_notes(conn: &mut PgConnection, notes: &[NewNote]) -> sqlx::R
         &notes.iter().map(|n| n.source.feature).collect::<Vec<_>>(),
         &notes.iter().map(|n| n.source.task).collect::<Vec<_>>(),
         &notes.iter().map(|n| n.source.dispatch).collect::<Vec<_>>(),
-        &notes.iter().map(|n| n.kind.as_str()).collect::<Vec<_>>() as &[&str],
+        &notes.iter().map(|n| n.kind.into_str()).collect::<Vec<_>>() as &[&str],
         &notes.iter().map(|n| n.body.clone()).collect::<Vec<_>>(),
         &notes.iter().map(|n| n.rationale.clone()).collect::<Vec<_>>() as &[Option<String>],
     )

@@ -79,7 +79,7 @@ pub async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
          )
          update knowledge set pruned_at = coalesce(pruned_at, now()), pruned_because = $2 where id = any($1)",
         ids,
-        Because::Revoked.as_str(),
+        Because::Revoked.into_str(),
     )
     .execute(conn)
     .await?;

@@ -142,7 +142,7 @@ pub async fn prune(
            )
            select id as "id!" from learned union all select id from known"#,
         ids,
-        because.as_str(),
+        because.into_str(),
         days,
     )
     .fetch_all(conn)

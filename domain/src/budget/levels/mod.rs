@@ -97,9 +97,9 @@ impl Level {
         Self::Installation,
     ];
 
-    /// Parses [`Self::as_str`].
+    /// Parses [`Self::into_str`].
     pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.as_str() == word)
+        Self::ALL.into_iter().find(|level| level.into_str() == word)
     }
 
     /// Whether a limit of this level can apply to one account, task or feature.
@@ -334,7 +334,7 @@ impl Levels {
             (Level::Task, Some(id)) => format!("task {}", TaskId(id).short()),
             (Level::Feature, Some(id)) => format!("feature {}", FeatureId(id).short()),
             (Level::Account, _) => format!("account {name}"),
-            (level, _) => level.as_str().to_owned(),
+            (level, _) => level.into_str().to_owned(),
         };
         let the = if of.contains(' ') { "" } else { "the " };
         Some(format!(
@@ -427,7 +427,7 @@ impl fmt::Display for Notice {
         } = self;
         let of = match (level, name.as_str()) {
             (Level::Account, name) => format!("account {name}"),
-            (level, _) => format!("the {}", level.as_str()),
+            (level, _) => format!("the {}", level.into_str()),
         };
         match unit {
             Unit::Usd => write!(

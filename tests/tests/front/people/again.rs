@@ -7,7 +7,7 @@ use crate::caller::{Api, ended};
 
 struct Stage {
     // Dropped before the world whose folder it writes to.
-    worker: Spawned,
+    _worker: Spawned,
     world: World,
     api: Api,
 }
@@ -18,7 +18,11 @@ impl Stage {
         world.coordinator().await.unwrap();
         let api = Api::start(&world).await;
         let worker = world.worker(&WorkerOptions::named("w").slots(4)).unwrap();
-        Self { world, api, worker }
+        Self {
+            world,
+            api,
+            _worker: worker,
+        }
     }
 
     async fn submit(&self, name: &str, mut body: Value) {

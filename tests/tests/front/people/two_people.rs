@@ -24,7 +24,7 @@ fn command(api: &Api, folder: &Path, args: &[&str]) -> Command {
 }
 
 struct Desk {
-    world: World,
+    _world: World,
     api: Api,
     folder: tempfile::TempDir,
 }
@@ -39,7 +39,11 @@ impl Desk {
         let (status, answer) = api.post("/features", &body).await;
         assert_eq!(status.as_u16(), 201, "{answer}");
         let folder = tempfile::tempdir().unwrap();
-        Self { world, api, folder }
+        Self {
+            _world: world,
+            api,
+            folder,
+        }
     }
 
     fn write(&self, name: &str, text: &str) {

@@ -74,7 +74,7 @@ async fn tasks_with_common_paths_run_in_turn_when_asked_to() {
         .await
         .unwrap()
         .remove(0);
-    assert_eq!((second.status.as_str(), second.attempt), ("pending", 0));
+    assert_eq!((second.status.into_str(), second.attempt), ("pending", 0));
     let hold = second.held_by.unwrap().to_string();
     assert_eq!(hold, format!("held: {} changes src/a.txt too", scene.tasks[0]));
     let status = view::system(&mut conn, 20_000).await.unwrap();

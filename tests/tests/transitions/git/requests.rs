@@ -63,7 +63,7 @@ async fn a_conflicting_branch_operation_cannot_be_split() {
     let task = update(&scene).await;
     scene.run().await;
     let of = scene.claim().await;
-    assert_eq!((of.task, of.kind.as_str()), (task, "git"));
+    assert_eq!((of.task, of.kind.into_str()), (task, "git"));
     let conflict = IntegrationEnd::Conflict {
         paths: vec!["a".to_owned()],
         hunks: String::new(),
@@ -77,14 +77,14 @@ async fn a_conflicting_branch_operation_cannot_be_split() {
         .report(vec![scene.pool.integration(&of, conflict)])
         .await;
     let resolves = scene.claim().await;
-    assert_eq!((resolves.task, resolves.kind.as_str()), (task, "work"));
+    assert_eq!((resolves.task, resolves.kind.into_str()), (task, "work"));
     let text = "<task-graph>- {key: x, title: X}</task-graph>";
     let split = scene.pool.session(&resolves, turn(), text, 1);
     scene.pool.report(vec![split]).await;
     scene.holds().await;
     scene.no_pauses().await;
     let again = scene.claim().await;
-    assert_eq!((again.task, again.kind.as_str()), (task, "work"));
+    assert_eq!((again.task, again.kind.into_str()), (task, "work"));
     let prompt = Scene::prompt(&again);
     assert!(prompt.contains("which can't be split"), "{prompt}");
 }
@@ -223,7 +223,7 @@ async fn a_revert_of_the_only_done_child_blocks_the_parents_dependents() {
         .unwrap();
     assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");
     let reverts = scene.claim().await;
-    assert_eq!(reverts.kind.as_str(), "git");
+    assert_eq!(reverts.kind.into_str(), "git");
     scene.done(&reverts).await;
     let gone = TaskState::Cancelled;
     assert_eq!(states().await, [gone, gone, gone, TaskState::Blocked]);
@@ -324,7 +324,7 @@ async fn a_task_that_a_person_marks_done_waits_for_no_verdict() {
     };
     assert_eq!(verdict().await, "pending");
     let judges = scene.claim().await;
-    assert_eq!((judges.task, judges.kind.as_str()), (a, "verify"));
+    assert_eq!((judges.task, judges.kind.into_str()), (a, "verify"));
     assert_eq!(scene.steer(a, TaskCommand::Done).await, CommandOutcome::Done(1));
     assert_eq!(verdict().await, "none");
     scene.holds().await;

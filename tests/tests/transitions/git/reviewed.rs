@@ -12,7 +12,7 @@ const THREE: &str = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, titl
 
 /// Reports a review without requests.
 async fn passes(scene: &Scene<'_>, of: &Assignment) {
-    assert_eq!(of.kind.as_str(), "review");
+    assert_eq!(of.kind.into_str(), "review");
     let report = scene.pool.session(of, turn(), "<review-pass/>", 0);
     scene.pool.report(vec![report]).await;
 }
@@ -20,7 +20,7 @@ async fn passes(scene: &Scene<'_>, of: &Assignment) {
 /// Completes the one ready task and lands it.
 async fn lands(scene: &Scene<'_>) {
     let works = scene.claim().await;
-    assert_eq!(works.kind.as_str(), "work");
+    assert_eq!(works.kind.into_str(), "work");
     scene.done(&works).await;
     let lands = scene.claim().await;
     assert!(Pool::is_integration(&lands), "{:?}", lands.work);

@@ -37,7 +37,7 @@ async fn a_run_paused_beyond_its_wall_time_continues() {
         let run = view::runs(&mut conn, &[run]).await.unwrap().pop().unwrap();
         (
             run.elapsed_ms / 3_600_000,
-            run.outcome.map(|outcome| outcome.as_str()),
+            run.outcome.map(|outcome| outcome.into_str()),
         )
     };
     for pauses in 1..=2 {

@@ -363,7 +363,7 @@ mod tests {
             &shell("trap '' TERM; echo up; while :; do sleep 1; done"),
         );
         let tail = terminals.live[&id].tail.clone();
-        while tail.lock().unwrap().text().is_empty() {
+        while tail.lock().text().is_empty() {
             tokio::task::yield_now().await;
         }
         terminals.kill(&id).unwrap();

@@ -132,7 +132,7 @@ async fn an_impossible_merge_gives_advice_and_moves_nothing() {
     let (remote, head) = landed().await;
     let moved = remote.commit("main", &remote.base, "new.txt", "other\n");
     for how in [MergeHow::Ff, MergeHow::Merge, MergeHow::Squash] {
-        let ended = operate(&remote, how.as_str(), &order(merge(how, &head), &[])).await;
+        let ended = operate(&remote, how.into_str(), &order(merge(how, &head), &[])).await;
         let IntegrationEnd::Failed {
             message,
             retry: false,
