@@ -110,7 +110,7 @@ impl Show {
             TranscriptUpdate::Note { text } => self.line(Tone::Warn, text),
             TranscriptUpdate::Dropped { count } => {
                 let entries = counted(*count, "entry was", "entries were");
-                let line = format!("{entries} dropped: the transcript reached its limit");
+                let line = format!("{entries} not kept: the transcript reached its limit");
                 self.line(Tone::Warn, &line)
             }
             TranscriptUpdate::Ended { how } => self.line(Tone::Dim, &format!("ended: {how}")),

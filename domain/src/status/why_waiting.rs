@@ -199,7 +199,7 @@ mod tests {
         );
         facts.parallel = (4, 4);
         check(&facts, Some("its feature has 4 of 4 sessions"), None);
-        facts.lacks = Some("no worker takes work\nof pool gpu".to_owned());
+        facts.lacks = Some("no worker serves\npool gpu".to_owned());
         check(&facts, Some("no worker serves pool gpu"), None);
         facts.key = Some(("db".to_owned(), 2, 1));
         check(&facts, Some("no worker serves pool gpu"), None);

@@ -126,7 +126,7 @@ async fn limits_of_a_submission_hold_are_shown_and_can_be_changed() {
     .await;
     refused(
         "submit task More --feature g --feature-max-cost 1".to_owned(),
-        "give `budgets.task` alone",
+        "give only `budgets.task`",
     )
     .await;
     stdout_of(

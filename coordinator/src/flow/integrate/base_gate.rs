@@ -18,7 +18,7 @@ use crate::domain::run::RunSettings;
 use crate::domain::run::defaults::TaskDefaults;
 use crate::domain::states::TaskState;
 use crate::flow::cascade::{self, Features};
-use crate::flow::{Signals, control, submit};
+use crate::flow::{Signals, control};
 use crate::store;
 use crate::store::feature::Locked;
 use crate::store::git::gate::{Base, OpenCheck};
@@ -207,7 +207,7 @@ async fn make(
             gate: settings.gate.clone(),
             because,
         }),
-        ..submit::blank(SessionKind::Check, &defaults)
+        ..NewTask::blank(SessionKind::Check, &defaults)
     };
     let id = task.id;
     store::task::insert(conn, held.id, &[task], &[]).await?;

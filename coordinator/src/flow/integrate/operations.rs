@@ -12,8 +12,8 @@ use crate::domain::ids::further;
 use crate::domain::run::defaults::TaskDefaults;
 use crate::domain::scheduling::concurrency::Concurrency;
 use crate::domain::states::{FeatureState, TaskState};
+use crate::flow::Signals;
 use crate::flow::cascade::{self, Features};
-use crate::flow::{Signals, submit};
 use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Locked;
@@ -401,7 +401,7 @@ fn task(
         title,
         description,
         operation: Some(operation),
-        ..submit::blank(SessionKind::Git, &defaults)
+        ..NewTask::blank(SessionKind::Git, &defaults)
     }
 }
 

@@ -377,33 +377,7 @@ pub(super) fn step(role: SessionKind, round: i64, description: &str, defaults: &
         key,
         title,
         description: description.to_owned(),
-        ..blank(role, defaults)
-    }
-}
-
-/// A task with this role, without texts, edges and choices of its own.
-pub(super) fn blank(role: SessionKind, defaults: &TaskDefaults) -> NewTask {
-    NewTask {
-        id: TaskId::new(),
-        parent: None,
-        key: String::new(),
-        title: String::new(),
-        description: String::new(),
-        priority: 0,
-        pool: defaults.pool.clone(),
-        agent: None,
-        model: None,
-        max_retries: defaults.max_retries,
-        verify: defaults.verify,
-        paths: Vec::new(),
-        concurrency: None,
-        not_before: None,
-        open_blockers: 0,
-        children: 0,
-        start_commit: None,
-        start_ref: None,
-        role,
-        operation: None,
+        ..NewTask::blank(role, defaults)
     }
 }
 

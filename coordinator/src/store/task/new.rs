@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::run::RunSettings;
+use crate::domain::run::defaults::TaskDefaults;
 use crate::domain::states::TaskState;
 
 /// Values of a new task. Parents come before their children.
@@ -39,6 +40,34 @@ pub struct NewTask {
     pub role: SessionKind,
     /// Its branch operation, with the role [`SessionKind::Git`], or its gate, with [`SessionKind::Check`].
     pub operation: Option<GitOperation>,
+}
+
+impl NewTask {
+    /// A task with this role, without texts, edges and choices of its own.
+    pub fn blank(role: SessionKind, defaults: &TaskDefaults) -> Self {
+        Self {
+            id: TaskId::new(),
+            parent: None,
+            key: String::new(),
+            title: String::new(),
+            description: String::new(),
+            priority: 0,
+            pool: defaults.pool.clone(),
+            agent: None,
+            model: None,
+            max_retries: defaults.max_retries,
+            verify: defaults.verify,
+            paths: Vec::new(),
+            concurrency: None,
+            not_before: None,
+            open_blockers: 0,
+            children: 0,
+            start_commit: None,
+            start_ref: None,
+            role,
+            operation: None,
+        }
+    }
 }
 
 impl NewTask {

@@ -101,7 +101,7 @@ async fn a_branch_with_foreign_commits_fails_without_a_session() {
     let over = stage.ends("blocked").await;
     let why = over["attention"][0]["reason"].as_str().unwrap();
     assert!(
-        why.contains("not the feature's") && why.contains("--branch"),
+        why.contains("belongs to somebody else") && why.contains("--branch"),
         "{why}"
     );
     assert_eq!(stage.world.effects_lines(), Vec::<String>::new());
