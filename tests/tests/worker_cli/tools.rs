@@ -68,7 +68,7 @@ fn doctor_tries_a_gate_and_shows_its_output_with_advice() {
     let page = String::from_utf8_lossy(&refused.stdout).into_owned();
     assert_eq!(refused.status.code(), Some(1));
     assert!(
-        page.contains("it could not be tried") && page.contains("nowhere"),
+        page.contains("the test failed to run") && page.contains("nowhere"),
         "{page}"
     );
 }

@@ -185,7 +185,7 @@ impl Batch {
     pub(super) fn needs_person_to_land(&mut self, task: Task, judgement: &Judgement) {
         let why = judgement.reason.as_deref().unwrap_or_default();
         let mut reason = bounded(format!(
-            "its work is pushed, but can't be brought onto the branch: {why}"
+            "its work is pushed, but cannot land on the branch: {why}"
         ));
         if judgement.is_away() {
             reason.push_str(&format!(

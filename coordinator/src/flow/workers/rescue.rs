@@ -217,7 +217,7 @@ fn never_lands(one: &Expired, task: &mut Task, open: Option<&Integration>) -> Op
     let open = open.filter(|_| one.worker_died)?;
     if open.tries >= outcome::MAX_INTEGRATION_TRIES {
         return Some(format!(
-            "its work is pushed, but can't be brought onto the branch: {} tries failed, and its worker died in the last one",
+            "its work is pushed, but cannot land on the branch: {} tries failed, and its worker died in the last one",
             outcome::MAX_INTEGRATION_TRIES
         ));
     }

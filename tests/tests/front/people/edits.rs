@@ -182,7 +182,7 @@ async fn a_task_of_a_folder_stays_with_the_folders_machine() {
     };
     let (status, words) = edit(json!({"pool": "default"})).await;
     assert!(
-        status == 422 && words.contains("leave out `pool`"),
+        status == 422 && words.contains("omit `pool`"),
         "{status}: {words}"
     );
     assert_eq!(edit(json!({"priority": 3})).await.0, 200);

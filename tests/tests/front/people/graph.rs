@@ -284,7 +284,7 @@ async fn a_tree_is_read_in_pages_and_a_limit_is_reported() {
     };
     let (lines, stderr) = tree(id, "2");
     assert!(
-        lines == 2 && stderr.contains("the first 2 tasks are shown"),
+        lines == 2 && stderr.contains("these are the first 2 tasks"),
         "{lines} {stderr}"
     );
     for of in [id, "f/p"] {

@@ -72,7 +72,7 @@ async fn a_task_that_kills_six_busy_workers_needs_a_person() {
     assert_eq!((state.as_str(), alone), ("needs_review", 0));
     let reason = reason.unwrap();
     assert!(
-        reason.starts_with("its worker died 6 times while it ran, with others"),
+        reason.starts_with("its worker died 6 times while it ran together with other tasks"),
         "{reason}"
     );
     assert!(pool.claim(1).await.is_empty());
@@ -143,7 +143,7 @@ async fn an_integration_that_kills_its_worker_needs_a_person() {
     }
     let (state, _, reason) = state_of(&world, task).await;
     assert_eq!(state, "needs_review");
-    assert!(reason.unwrap().contains("20 tries came to nothing"));
+    assert!(reason.unwrap().contains("20 tries failed"));
 }
 
 async fn losses(world: &World, task: TaskId) -> (i16, i16) {
