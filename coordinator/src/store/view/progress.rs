@@ -45,7 +45,7 @@ pub async fn progress(
             Vec::new()
         },
         sessions: sessions(conn, Some(id), NAMED).await?,
-        train: if feature.tasks.pending > 0 {
+        train: if feature.tasks.pending + feature.tasks.in_progress > 0 {
             train(conn, id).await?
         } else {
             None

@@ -7,6 +7,7 @@ use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::domain::train::Landing;
 use ralph_coordinator::flow::workers::rescue;
+use ralph_coordinator::store::view::{self, CarStatus};
 use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
@@ -138,6 +139,22 @@ async fn lands_on(scene: &Scene<'_>, of: &Assignment, old: String) {
     assert_eq!(answer, DecideAnswer::Decided);
     scene.done(of).await;
     scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feature_shows_its_train_while_every_car_has_a_session() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 3, &options(Landing::Each)).await;
+    let (turn, checks) = given(&scene).await;
+    assert_eq!((turn.is_some(), checks.len()), (true, 2));
+    let mut conn = world.db.acquire().await.unwrap();
+    let progress = view::progress(&mut conn, scene.feature, 60_000).await.unwrap();
+    let train = progress.unwrap().train.expect("three attempts wait to land");
+    let cars: Vec<CarStatus> = train.cars.iter().map(|car| car.status).collect();
+    assert_eq!(
+        cars,
+        [CarStatus::Landing, CarStatus::Checking, CarStatus::Checking]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
