@@ -33,13 +33,6 @@ pub fn below(name: &str) -> Option<&str> {
     name.strip_prefix(REFS).or_else(|| name.strip_prefix(BRANCHES))
 }
 
-/// The full name of the same attempt's ref in the other folder; `None` for other refs.
-#[must_use]
-pub fn elsewhere(name: &str) -> Option<String> {
-    let folder = if name.starts_with(REFS) { BRANCHES } else { REFS };
-    below(name).map(|rest| format!("{folder}{rest}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,15 +44,13 @@ mod tests {
             "refs/heads/ralph-attempts/f/t-1/1-d",
         ];
         assert_eq!(names.map(below), [Some("f/t-1/1-d"); 2]);
-        assert_eq!(elsewhere(names[0]).as_deref(), Some(names[1]));
-        assert_eq!(elsewhere(names[1]).as_deref(), Some(names[0]));
         for other in [
             "refs/heads/main",
             "refs/heads/ralph-attempts",
             "refs/ralph/attempts",
             "ralph-attempts/f",
         ] {
-            assert_eq!((below(other), elsewhere(other)), (None, None), "{other}");
+            assert_eq!(below(other), None, "{other}");
         }
     }
 }

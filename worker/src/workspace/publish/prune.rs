@@ -26,9 +26,8 @@ pub struct Pruned {
 }
 
 impl Workspaces {
-    /// Removes attempt refs (whole names) and refs beside them from a repository. Also removes them where the
-    /// same attempts are among branches or were moved from there. `base` is a commit of the repository. A
-    /// missing ref counts as gone.
+    /// Removes attempt refs (whole names) and refs beside them from a repository, also where the same attempts
+    /// are among branches. `base` is a commit of the repository. A missing ref counts as gone.
     pub async fn prune(&self, repository: &str, base: &str, names: &[String]) -> Pruned {
         self.try_prune(repository, base, names)
             .await
