@@ -42,7 +42,7 @@ struct Cli {
     /// Number of runs of each workload
     #[arg(long, global = true, default_value_t = 1, value_name = "N")]
     runs: usize,
-    /// Duration of the gate of `landing`. Seconds
+    /// Duration of the gate of `landing`, in seconds; with 0, only landings without a gate
     #[arg(long, global = true, default_value_t = 10, value_name = "SECONDS")]
     gate_s: u32,
     #[command(subcommand)]

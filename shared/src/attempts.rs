@@ -1,6 +1,5 @@
 //! Refs of attempts at a remote. They have a folder of their own, which no list of branches shows, no clone
-//! fetches and no CI starts for; or they are branches, for servers that accept nothing else, and from earlier
-//! releases.
+//! fetches and no CI starts for; or they are branches, for servers that accept nothing else.
 
 /// The folder of refs for attempts.
 pub const REFS: &str = "refs/ralph/attempts/";

@@ -105,9 +105,6 @@ pub const LFS_POINTS: &[&str] = &["lfs.before_upload", "lfs.after_upload"];
 /// The points of the removal of attempt refs.
 pub const PRUNE_POINTS: &[&str] = &["prune.before_push", "prune.after_push"];
 
-/// The points of the move of attempts out of branches.
-pub const MOVE_POINTS: &[&str] = &["moving.before_push", "moving.between"];
-
 /// The points around the workspace: claim, session, report.
 pub const DISPATCH_POINTS: &[&str] = &[
     "claim.before",

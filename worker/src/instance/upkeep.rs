@@ -1,4 +1,4 @@
-//! Cleans up this worker's disk from time to time: packs mirrors and deletes long unused ones. Warns if the
+//! Cleans up this worker's disk from time to time: packs mirrors and removes unused caches. Warns if the
 //! disk is nearly full, whatever filled it.
 
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::workspace::Untidy;
 
 /// How often to check whether a mirror needs packing.
 const EVERY: Duration = Duration::from_secs(15 * 60);
-/// How often to look for unused mirrors.
-const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often to look for unused caches.
+const REMOVE_UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often the free space of the disk is checked.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -49,17 +49,17 @@ async fn watch_disk(instance: &Instance) {
 }
 
 async fn tidy_now_and_then(instance: &Instance) {
-    let mut forgot = None;
+    let mut removed = None;
     loop {
         tokio::time::sleep(EVERY).await;
-        tidy(instance, &mut forgot).await;
+        tidy(instance, &mut removed).await;
     }
 }
 
-async fn tidy(instance: &Instance, forgot: &mut Option<Instant>) {
+async fn tidy(instance: &Instance, removed: &mut Option<Instant>) {
     instance.workspaces.pack_mirrors(Untidy::default()).await;
-    if forgot.is_none_or(|at| at.elapsed() >= FORGET) {
-        *forgot = Some(Instant::now());
-        instance.workspaces.forget_unused().await;
+    if removed.is_none_or(|at| at.elapsed() >= REMOVE_UNUSED) {
+        *removed = Some(Instant::now());
+        instance.workspaces.remove_unused().await;
     }
 }

@@ -34,7 +34,6 @@ pub(crate) mod settings;
 mod snapshot;
 mod workspaces;
 
-pub use crate::workspace::cache::unused::Forgotten;
 pub use crate::workspace::clone::filters::FilterRule;
 pub use crate::workspace::clone::pack::Untidy;
 pub use crate::workspace::git::trouble::Trouble;

@@ -139,7 +139,9 @@ impl Workspaces {
     pub(super) fn git(&self, folders: &Folders, order: &GitOrder) -> Git {
         let address = &order.repository.address;
         let storage = self.mirror_dir(address).join("lfs");
-        Git::new(self.shared.environment.clone(), folders.git(), address).with_lfs_storage(storage)
+        Git::new(self.shared.environment.clone(), folders.git(), address)
+            .with_lfs_storage(storage)
+            .with_attempt(&order.attempt_ref)
     }
 
     pub(super) fn mirror(&self, order: &GitOrder) -> Mirror {

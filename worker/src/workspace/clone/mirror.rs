@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ralph_shared::at_length::at_length;
-use ralph_shared::attempts::REFS;
+use ralph_shared::attempts::{self, REFS};
 
 use super::gitdir::{self, Head, ObjectFormat};
 use crate::workspace::error::{GitError, WorkspaceError};
@@ -33,7 +33,8 @@ pub(in crate::workspace) struct Mirror {
 /// A caller's request to the remote.
 #[derive(Debug)]
 pub(in crate::workspace) struct FetchRequest<'a> {
-    /// Refs (whole names) to fetch at their current state; each may be missing.
+    /// Refs (whole names) to fetch at their current state; each may be missing. The mirror keeps the objects
+    /// of an attempt, but not its ref.
     pub refs: Vec<&'a str>,
     /// A commit that is needed only if the first of the refs is missing.
     pub base: &'a str,
@@ -44,7 +45,7 @@ pub(in crate::workspace) struct FetchRequest<'a> {
 /// Objects that are present after a fetch; `None` for missing ones.
 #[derive(Debug)]
 pub(in crate::workspace) struct Fetched {
-    /// In the order of the request.
+    /// In the order of the request; `None` for attempts too.
     pub refs: Vec<Option<String>>,
     pub base: Option<String>,
     pub commit: Option<String>,
@@ -157,7 +158,11 @@ impl Mirror {
         let mut refs = refs.to_vec();
         refs.dedup();
         while !refs.is_empty() {
-            let refspecs = refs.iter().map(|name| format!("+{name}:{name}"));
+            // Git reads all refs of the mirror in each fetch, and the commit of an attempt is known.
+            let refspecs = refs.iter().map(|name| match attempts::below(name) {
+                Some(_) => (*name).to_owned(),
+                None => format!("+{name}:{name}"),
+            });
             let Err(error) = self.fetch_arguments(refspecs).await else {
                 break;
             };

@@ -114,6 +114,8 @@ pub(super) struct Git {
     address: String,
     /// Folder of Git LFS objects, shared by all workspaces of a repository.
     lfs_storage: Option<PathBuf>,
+    /// Folder of the refs of the task's attempts.
+    attempts: Option<String>,
     /// Whether a person named the address, rather than a repository.
     from_user: bool,
 }
@@ -126,6 +128,7 @@ impl Git {
             tree: None,
             address: address.to_owned(),
             lfs_storage: None,
+            attempts: None,
             from_user: true,
         }
     }
@@ -140,6 +143,16 @@ impl Git {
     pub(super) fn with_lfs_storage(mut self, storage: PathBuf) -> Self {
         self.lfs_storage = Some(storage);
         self
+    }
+
+    /// Names the folder of the task's attempts by one of its refs.
+    pub(super) fn with_attempt(mut self, name: &str) -> Self {
+        self.attempts = name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        self
+    }
+
+    pub(super) fn attempts(&self) -> Option<&str> {
+        self.attempts.as_deref()
     }
 
     pub(super) fn lfs_storage(&self) -> Option<&Path> {

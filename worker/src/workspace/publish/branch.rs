@@ -128,7 +128,7 @@ async fn last_landing(
 
 /// Whether `commit` is in the history of `head`, itself or squashed.
 pub(in crate::workspace) async fn contains(git: &Git, commit: &str, head: &str) -> Result<bool, GitError> {
-    if rebase::is_ancestor(git, commit, head).await? {
+    if commit == head || rebase::is_ancestor(git, commit, head).await? {
         return Ok(true);
     }
     let mention = format!("--grep={MERGES_TRAILER}: {commit}");

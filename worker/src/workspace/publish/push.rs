@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_shared::attempts::{self, REFS};
+use ralph_shared::attempts::{self, BRANCHES, REFS};
 
+use crate::workspace::clone::gitdir;
 use crate::workspace::error::GitError;
 use crate::workspace::git::address;
 use crate::workspace::git::trouble::Trouble;
 use crate::workspace::git::{Git, REMOTE};
-
-/// Lets an unmodified checkout on this machine follow its checked-out branch; git would otherwise refuse the
-/// push. An explicit setting in that repository takes precedence.
-const FOLLOWS: &str = "--receive-pack=git -c receive.denyCurrentBranch=updateInstead receive-pack";
 
 /// Most tries of a push with a temporary failure.
 pub(in crate::workspace) const PUSH_TRIES: u32 = 4;
@@ -36,10 +33,9 @@ pub(in crate::workspace) async fn push_once(
 ) -> Result<(), GitError> {
     let lease = format!("--force-with-lease={name}:{}", expected.unwrap_or_default());
     let refspec = format!("{commit}:{name}");
-    let follows = follows(git, name).await.then_some(FOLLOWS);
     git.run("push")
         .args(["--porcelain", "--no-verify", &lease])
-        .args(follows)
+        .args(receiver(git, name).await)
         .args([REMOTE, &refspec])
         .remote()
         .output()
@@ -47,22 +43,38 @@ pub(in crate::workspace) async fn push_once(
     Ok(())
 }
 
-/// Whether a checkout of `name` may be told to follow: it is on this machine and has no setting of its own.
-async fn follows(git: &Git, name: &str) -> bool {
+/// The option that says how a repository on this machine receives a push; `None` for other repositories.
+async fn receiver(git: &Git, name: &str) -> Option<String> {
     let address = git.address();
-    if !address::is_local(address) || attempts::below(name).is_some() {
-        return false;
+    if !address::is_local(address) {
+        return None;
     }
     let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
     let dir = Some(path.join(".git")).filter(|dir| dir.exists());
-    let configured = git
-        .run("config")
-        .args(["--get", "receive.denyCurrentBranch"])
-        .variable("GIT_DIR", dir.unwrap_or_else(|| path.to_owned()))
-        .accept(&[0, 1])
-        .output()
-        .await;
-    configured.is_ok_and(|configured| configured.code == 1)
+    let dir = dir.unwrap_or_else(|| path.to_owned());
+    // Git reads each ref that it shows several times. Without this, every attempt would make later pushes
+    // slower. Git may still reuse the objects of the task's own attempts.
+    let mut settings = [REFS, BRANCHES]
+        .map(|folder| format!("transfer.hideRefs={folder}"))
+        .to_vec();
+    settings.extend(git.attempts().map(|own| format!("transfer.hideRefs=!{own}")));
+    if gitdir::lender(&dir).is_none() {
+        // Git would list the repository's own refs once more, as those of a lender of objects.
+        settings.push("core.alternateRefsCommand=true".to_owned());
+    }
+    if attempts::below(name).is_none() && !has_setting(git, &dir, "receive.denyCurrentBranch").await {
+        // An unmodified checkout follows its checked-out branch; git would otherwise refuse the push.
+        settings.push("receive.denyCurrentBranch=updateInstead".to_owned());
+    }
+    let settings = settings.iter().flat_map(|setting| ["-c", setting]);
+    let words = ["git"].into_iter().chain(settings).chain(["receive-pack"]);
+    Some(format!("--receive-pack={}", shell_words::join(words)))
+}
+
+async fn has_setting(git: &Git, dir: &Path, key: &str) -> bool {
+    let value = git.run("config").args(["--get", key]).variable("GIT_DIR", dir);
+    let value = value.accept(&[0, 1]).output().await;
+    value.is_ok_and(|value| value.code == 0)
 }
 
 /// The current commit of `name` at the remote.
@@ -122,7 +134,7 @@ pub(in crate::workspace) async fn create_all(
     let mut tries = 0;
     while !left.is_empty() {
         tries += 1;
-        let Err(error) = push_all(git, &left).await else {
+        let Err(error) = push_all(git, &left, prefix).await else {
             break;
         };
         if let Ok(there) = look_up_all(git, prefix).await {
@@ -150,11 +162,12 @@ fn outside_heads(error: GitError, name: &str) -> GitError {
     }
 }
 
-async fn push_all(git: &Git, refs: &[&(String, String)]) -> Result<(), GitError> {
+async fn push_all(git: &Git, refs: &[&(String, String)], prefix: &str) -> Result<(), GitError> {
     let leases = refs.iter().map(|(_, name)| format!("--force-with-lease={name}:"));
     let refspecs = refs.iter().map(|(commit, name)| format!("{commit}:{name}"));
     git.run("push")
         .args(["--porcelain", "--no-verify"])
+        .args(receiver(git, prefix).await)
         .args(leases)
         .args([REMOTE])
         .args(refspecs)

@@ -1,5 +1,6 @@
 //! Landing of work on branches.
 
+pub(crate) mod attempt_refs;
 pub(crate) mod branch;
 pub(crate) mod checked_out;
 pub(crate) mod decided;
