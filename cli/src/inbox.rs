@@ -5,14 +5,13 @@ use std::process::ExitCode;
 use clap::Args;
 use ralph_api::view::{InboxItem, InboxView};
 use ralph_shared::agents::prices::usd_text;
+use ralph_shared::terminal::{Paint, Tone, counted, tame};
 
 use super::client::Client;
 use crate::args::globals::Globals;
 use crate::task::page::indented;
-use crate::terminal::color::{Paint, Tone, tame};
 use crate::terminal::local_time::when;
 use crate::terminal::output;
-use crate::terminal::plural::counted;
 
 /// Show everything that waits for you, with the commands that decide
 ///

@@ -7,12 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use ralph_api::view::{SessionView, SystemView};
 use ralph_domain::status::why_waiting;
+use ralph_shared::terminal::is_dumb;
+use ralph_shared::terminal::tame;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::{ApiError, Client};
 use super::{screen, worker};
 use crate::args::globals::Globals;
-use crate::terminal::color::{self, tame};
 use crate::terminal::duration::show_ms;
 use crate::terminal::output::{self, Format};
 use crate::terminal::table::{Table, folded};
@@ -40,7 +41,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
         output::show(globals, &status, |wide| folded(&page(&status, wide))).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let is_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !color::is_dumb();
+    let is_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !is_dumb();
     if globals.output != Format::Json && is_screen {
         return screen::watch(&client).await;
     }

@@ -7,11 +7,11 @@ use ralph_api::body::{CommandOptions, Done};
 use ralph_api::view::{Page, WorkerView};
 use ralph_shared::rights::user_of_worker;
 use ralph_shared::subjects::{Subjects, is_label};
+use ralph_shared::terminal::tame;
 
 use super::client::{Client, escape};
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
-use crate::terminal::color::tame;
 use crate::terminal::local_time::ago;
 use crate::terminal::output;
 use crate::terminal::table::Table;

@@ -50,6 +50,7 @@ pub mod repositories;
 pub mod rights;
 pub mod sigil;
 pub mod subjects;
+pub mod terminal;
 pub mod tls;
 pub mod trust;
 pub mod wire;

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use ralph_shared::terminal::Paint;
+
 use crate::chat::{self, ChatArgs};
-use crate::color::Paint;
 use crate::config::{Config, RunArgs};
 use crate::doctor::{self, DoctorArgs, Output, Status};
 use crate::home;

@@ -19,7 +19,6 @@
 //! | [`faults`] | named points at which tests kill or stop the process |
 
 pub mod chat;
-pub mod color;
 pub mod command_line;
 pub mod config;
 pub mod coordinator;

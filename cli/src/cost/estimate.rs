@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use ralph_domain::budget::estimate::{Estimate, Range};
 use ralph_domain::graph::{Graph, Waves};
+use ralph_shared::terminal::counted;
 
 use crate::client::{Client, escape};
 use crate::terminal::duration::show_ms;
-use crate::terminal::plural::counted;
 
 /// How long to wait for an estimate.
 const WAIT: Duration = Duration::from_secs(3);

@@ -5,14 +5,15 @@ use ralph_api::view::{
 };
 use ralph_domain::states::FeatureState;
 use ralph_shared::agents::prices::usd_text;
+use ralph_shared::terminal::{Paint, Tone, counted, tame};
 
 use crate::cost::format;
 use crate::task::page::indented;
-use crate::terminal::color::{Paint, Tone, tame, tone_of};
+use crate::terminal::color::tone_of;
 use crate::terminal::condition;
 use crate::terminal::duration::show_ms;
 use crate::terminal::local_time::when;
-use crate::terminal::plural::{counted, skipped_and_cancelled};
+use crate::terminal::plural::skipped_and_cancelled;
 use crate::terminal::table::Table;
 
 /// Smaller amounts are not shown. US dollars.

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use ralph_api::body::{PruneAttempts, Pruning};
+use ralph_shared::terminal::counted;
 
 use super::FeatureArg;
 use crate::client::{Client, escape};
 use crate::terminal::confirm::confirm;
 use crate::terminal::duration::{Span, show_ms};
 use crate::terminal::output::{self, Format};
-use crate::terminal::plural::counted;
 
 /// The feature, and limits on the refs to remove.
 #[derive(Debug, Args)]

@@ -1,15 +1,15 @@
 //! `feature review --show`: the facts for a person's approval.
 
 use ralph_api::view::{DispatchView, Examined, Page};
+use ralph_shared::terminal::{Paint, Tone, counted, tame};
 
 use crate::args::globals::Globals;
 use crate::client::{Client, escape};
 use crate::task::page::{indented, weakened};
-use crate::terminal::color::{Paint, Tone, tame, tone_of};
+use crate::terminal::color::tone_of;
 use crate::terminal::local_time::when;
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
-use crate::terminal::plural::counted;
 
 /// Files of a change that are named.
 const NAMED_FILES: usize = 20;

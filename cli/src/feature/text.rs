@@ -9,6 +9,7 @@ use ralph_api::body::{Done, TextsView, WriteText};
 use ralph_api::view::FeatureView;
 use ralph_domain::graph::{self, Limits};
 use ralph_domain::prompt::ChatFeature;
+use ralph_shared::terminal::tame;
 use serde::Serialize;
 
 use crate::args::globals::Globals;
@@ -19,7 +20,6 @@ use crate::feature::chat;
 use crate::feature::resume::ResumeFlag;
 use crate::submit;
 use crate::task::replace::{ReplaceFlags, Replacing, version};
-use crate::terminal::color::tame;
 use crate::terminal::editor;
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;

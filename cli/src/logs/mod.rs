@@ -1,20 +1,20 @@
 //! `logs`: past and current activity of agents.
 
 pub(crate) mod activity;
-pub(crate) mod transcript;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use ralph_api::body::{Following, Transcript};
-use ralph_api::view::TaskDetail;
+use ralph_api::view::{TaskDetail, TranscriptOf};
 use ralph_domain::states::TaskState;
 use ralph_shared::kind::SessionKind;
+use ralph_shared::terminal::transcript::TranscriptText;
+use ralph_shared::terminal::{Paint, Tone};
 
 use super::client::{ApiError, Client, escape};
 use crate::args::globals::Globals;
-use crate::logs::transcript::Show;
 use crate::terminal::gate_times;
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
@@ -145,28 +145,41 @@ async fn done_since(client: &Client, task: &str, last: &mut Transcript) -> anyho
     Ok(since)
 }
 
+/// A heading that names the session.
+pub(crate) fn head(show: &mut TranscriptText, of: &TranscriptOf) -> String {
+    let TranscriptOf {
+        kind,
+        attempt,
+        dispatch,
+        worker,
+        ..
+    } = of;
+    let line = format!("── {kind} attempt {attempt} ({dispatch}) on {worker} ──");
+    show.line(Tone::Bright, &line)
+}
+
 /// A transcript for people, with what followed it.
 fn page(transcript: &Transcript, since: &Since) -> String {
-    let mut show = Show::new();
+    let mut show = TranscriptText::new(Paint::stdout());
     let mut text = String::new();
     for transcript in [Some(transcript), since.verdict.as_ref()].into_iter().flatten() {
-        text.push_str(&show.head(&transcript.of));
+        text.push_str(&head(&mut show, &transcript.of));
         for entry in &transcript.items {
-            text.push_str(&show.entry(entry));
+            text.push_str(&show.add(&entry.update));
         }
         text.push_str(&show.close());
     }
     if let Some(gate) = &since.gate {
-        text.push_str(&show.note(&format!("── gate: {gate} ──")));
+        text.push_str(&show.line(Tone::Bright, &format!("── gate: {gate} ──")));
     }
     if let Some(commit) = &since.landed {
-        text.push_str(&show.note(&format!("── landed as {commit} ──")));
+        text.push_str(&show.line(Tone::Bright, &format!("── landed as {commit} ──")));
     }
     text
 }
 
 async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCode> {
-    let mut show = Show::new();
+    let mut show = TranscriptText::new(Paint::stdout());
     let mut last_id: Option<String> = None;
     let mut announced: Option<String> = None;
     let (mut answered, mut warned) = (false, false);
@@ -211,17 +224,17 @@ async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCod
 fn print(
     following: &Following,
     how: How,
-    show: &mut Show,
+    show: &mut TranscriptText,
     announced: &mut Option<String>,
 ) -> anyhow::Result<()> {
     match following {
         Following::Dispatch(of) if how == How::People && announced.as_ref() != Some(&of.dispatch) => {
             *announced = Some(of.dispatch.clone());
-            output::text(&show.head(of))
+            output::text(&head(show, of))
         }
         Following::Dispatch(_) => Ok(()),
         Following::Entry(entry) => match how {
-            How::People => output::text(&show.entry(entry)),
+            How::People => output::text(&show.add(&entry.update)),
             How::Json => output::json_line(entry),
             How::Raw => output::record(entry),
         },

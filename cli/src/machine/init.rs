@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use ralph_shared::terminal::counted;
 use serde::Serialize;
 
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::config::{KEYS, Unset};
 use crate::terminal::output::{self, Format};
-use crate::terminal::plural::counted;
 
 /// The configuration file, without the keys that need no comment of their own.
 const CONFIG: &str = include_str!("ralph.toml");

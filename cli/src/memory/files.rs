@@ -14,6 +14,7 @@ use ralph_api::view::{MemoryView, Page};
 use ralph_domain::recall::Kind;
 use ralph_domain::text::knowledge_file::KnowledgeFile;
 use ralph_shared::file::{LARGE_BYTES, read_text};
+use ralph_shared::terminal::counted;
 use time::OffsetDateTime;
 
 use super::{RepoArgs, lines};
@@ -22,7 +23,6 @@ use crate::args::usage::Usage;
 use crate::client::{Client, escape, is_passing};
 use crate::git::paths::first_symlink;
 use crate::terminal::output;
-use crate::terminal::plural::counted;
 
 /// Entries per request.
 const TOGETHER: usize = 2_000;

@@ -4,15 +4,14 @@ use clap::Args;
 use ralph_api::body::{EmbeddingsView, Explained, MemoryReport, SectionView};
 use ralph_api::view::{Fates, MemoryView, Page};
 use ralph_domain::recall::{Ended, Kind, Lift};
+use ralph_shared::terminal::{counted, tame};
 
 use super::{EntryKindArg, RepoArgs};
 use crate::args::globals::Globals;
 use crate::client::{Client, escape};
-use crate::terminal::color::tame;
 use crate::terminal::local_time::{ago, when};
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
-use crate::terminal::plural::counted;
 use crate::terminal::table::Table;
 
 /// Filters of a list.

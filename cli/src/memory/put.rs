@@ -7,6 +7,7 @@ use ralph_api::body::{
 };
 use ralph_api::view::MemoryView;
 use ralph_shared::file;
+use ralph_shared::terminal::counted;
 
 use super::inspect::print_entry;
 use super::{EntryKindArg, RepoArgs};
@@ -15,7 +16,6 @@ use crate::args::usage::Usage;
 use crate::client::{Client, escape};
 use crate::terminal::confirm::confirm;
 use crate::terminal::output;
-use crate::terminal::plural::counted;
 
 /// A new entry.
 #[derive(Debug, Args)]

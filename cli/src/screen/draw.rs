@@ -1,6 +1,7 @@
 //! Draws the screen's state.
 
 use ralph_api::view::{CarStatus, TaskView};
+use ralph_shared::terminal::{Tone, tame};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -10,7 +11,7 @@ use ratatui::widgets::{Block, List, ListItem, ListState, Paragraph};
 use super::fit::{feature_line, keys};
 use super::log::{draw_bar, draw_diff, draw_end, draw_help, draw_log, one_line, wrapped};
 use super::state::{State, Typing, Verb};
-use crate::terminal::color::{Tone, mark_of, tame, tone_of};
+use crate::terminal::color::{mark_of, tone_of};
 use crate::terminal::duration::show_ms;
 
 /// The least rows of the feature list, and the divisor of the screen's height that gives the most.

@@ -1,11 +1,11 @@
 //! Fits lines to a narrow terminal: drops the least informative parts first, not the last ones.
 
 use ralph_api::view::FeatureView;
+use ralph_shared::terminal::Tone;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::cost::format;
-use crate::terminal::color::Tone;
 use crate::terminal::condition;
 use crate::terminal::duration::show_ms;
 

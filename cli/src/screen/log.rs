@@ -1,6 +1,7 @@
 //! Long texts on the screen: a task's log with the reason of its state, its diff, and the help. Lines are
 //! wrapped.
 
+use ralph_shared::terminal::{Tone, tame};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -9,7 +10,6 @@ use ratatui::widgets::{Block, Paragraph, Row, Scrollbar, ScrollbarOrientation, S
 
 use super::keys::HELP;
 use super::state::State;
-use crate::terminal::color::{Tone, tame};
 
 const LOG_KEYS: &str = "↑↓ PgUp PgDn Home End  Esc back";
 

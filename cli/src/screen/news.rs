@@ -5,11 +5,13 @@ use std::time::Duration;
 use ralph_api::body::Following;
 use ralph_api::view::{Page, Progress, SystemView, TaskView, TrainView};
 use ralph_domain::states::TaskState;
+use ralph_shared::terminal::Paint;
+use ralph_shared::terminal::transcript::TranscriptText;
 use tokio::sync::{mpsc, watch};
 
 use super::order::joined;
 use crate::client::{ApiError, Client};
-use crate::logs::transcript::Show;
+use crate::logs::head;
 
 /// Poll interval without changes: costs of running sessions grow without an event.
 const EVERY: Duration = Duration::from_secs(2);
@@ -160,7 +162,7 @@ pub async fn log(client: Client, mut chosen: watch::Receiver<Option<String>>, se
 /// Follows the stream of a task's sessions without end, each entry once.
 async fn follow(client: &Client, task: &str, sender: &mpsc::Sender<News>) {
     let path = format!("/tasks/{task}/transcript/events");
-    let mut show = Show::plain();
+    let mut show = TranscriptText::new(Paint::none());
     let mut last_id: Option<String> = None;
     let mut announced: Option<String> = None;
     loop {
@@ -173,11 +175,11 @@ async fn follow(client: &Client, task: &str, sender: &mpsc::Sender<News>) {
                 let text = match serde_json::from_str(&event.data)? {
                     Following::Dispatch(of) if announced.as_ref() == Some(&of.dispatch) => continue,
                     Following::Dispatch(of) => {
-                        let head = show.head(&of);
+                        let line = head(&mut show, &of);
                         announced = Some(of.dispatch);
-                        head
+                        line
                     }
-                    Following::Entry(entry) => show.entry(&entry),
+                    Following::Entry(entry) => show.add(&entry.update),
                     Following::End { .. } => show.close(),
                 };
                 let news = News::Log {

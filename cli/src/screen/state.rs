@@ -2,9 +2,9 @@
 
 use ralph_api::view::{CarStatus, FeatureView, SystemView, TaskView, TrainView};
 use ralph_domain::states::{FeatureState, TaskState};
+use ralph_shared::terminal::tame;
 
 use super::order::by_tree;
-use crate::terminal::color::tame;
 
 /// The longest log, in lines; beyond this, the first lines are dropped.
 const LOG_LINES: usize = 50_000;

@@ -2,9 +2,10 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
+use ralph_shared::terminal::{Paint, Tone};
+
 use super::task::TaskArgs;
 use crate::args::usage::Usage;
-use crate::terminal::color::{Paint, Tone};
 use crate::terminal::editor;
 
 /// Asks at the terminal for values without a flag, shows the submission, and lets the person confirm.

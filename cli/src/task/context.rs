@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use ralph_api::body::{PromptNext, PromptSent, SectionTokens};
 use ralph_domain::prompt::Prompt;
+use ralph_shared::terminal::tame;
 use similar::TextDiff;
 
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::client::{Client, escape};
-use crate::terminal::color::tame;
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
 use crate::terminal::table::Table;

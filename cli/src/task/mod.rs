@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use ralph_api::body::{AnswerQuestion, CommandOptions, Done, RevertTask};
 use ralph_api::view::{LogEntry, Page, TaskDetail, TaskView};
+use ralph_shared::terminal::counted;
 
 use super::client::{Client, escape};
 use super::wait::WaitFlags;
@@ -25,7 +26,6 @@ use crate::terminal::confirm::confirm;
 use crate::terminal::editor;
 use crate::terminal::local_time::ago;
 use crate::terminal::output::{self, Format};
-use crate::terminal::plural::counted;
 use crate::terminal::table::Table;
 
 /// Show and control tasks

@@ -2,15 +2,15 @@
 
 use ralph_api::view::{DispatchView, QuestionView, TaskDetail, TaskRef, TaskView};
 use ralph_domain::failure::Failure;
+use ralph_shared::terminal::{Paint, Tone, counted, tame};
 use ralph_shared::wire::{OrphanRef, TestChange};
 
 use crate::cost::format;
-use crate::terminal::color::{Paint, Tone, tame, tone_of};
+use crate::terminal::color::tone_of;
 use crate::terminal::condition;
 use crate::terminal::duration::show_ms;
 use crate::terminal::gate_times;
 use crate::terminal::local_time::{ago, when};
-use crate::terminal::plural::counted;
 use crate::terminal::table::Table;
 
 pub fn table(tasks: &[TaskView], wide: bool) -> Table {

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
+use ralph_shared::terminal::tame;
 use ralph_shared::wire::sha256_hex;
 
-use crate::terminal::color::tame;
 use crate::terminal::confirm::confirm;
 use crate::terminal::editor;
 

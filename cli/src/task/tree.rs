@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use ralph_api::view::TaskView;
+use ralph_shared::terminal::{Paint, Tone, tame};
 
 use crate::task::page::waits;
-use crate::terminal::color::{Paint, Tone, mark_of, tame, tone_of};
+use crate::terminal::color::{mark_of, tone_of};
 
 /// Draws tasks below their parents; tasks without their parent in the list are roots. At most `limit` lines,
 /// and one for the rest.

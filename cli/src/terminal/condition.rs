@@ -1,10 +1,11 @@
 //! Conditions and waiting times for people, in their time zone.
 
 use ralph_domain::status::condition::{Condition, Word};
+use ralph_shared::terminal::Tone;
 use time::OffsetDateTime;
 
 use super::local_time::when;
-use crate::terminal::color::{Tone, tone_of};
+use crate::terminal::color::tone_of;
 
 /// A feature's condition, with the time until which it lasts.
 pub fn words(condition: &Condition) -> String {

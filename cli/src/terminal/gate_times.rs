@@ -1,8 +1,8 @@
 //! Durations of a gate's commands.
 
+use ralph_shared::terminal::tame;
 use ralph_shared::wire::StepTime;
 
-use super::color::tame;
 use super::duration::show_ms;
 
 /// Each command with its duration; `None` if none ran.

@@ -5,11 +5,11 @@
 use std::io::{self, IsTerminal as _};
 use std::process::{ExitStatus, Stdio};
 
+use ralph_shared::terminal::is_dumb;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::color::is_dumb;
 use super::output::{self, Format};
 use crate::args::globals::Globals;
 

@@ -1,13 +1,7 @@
 //! Counts in words.
 
 use ralph_api::view::TaskCounts;
-
-/// A number with the singular or the plural.
-pub fn counted(n: impl TryInto<i64>, one: &str, several: &str) -> String {
-    let n = n.try_into().unwrap_or(i64::MAX);
-    let word = if n == 1 { one } else { several };
-    format!("{n} {word}")
-}
+use ralph_shared::terminal::counted;
 
 /// Counts of done, skipped and cancelled tasks.
 pub fn done_of(tasks: &TaskCounts) -> String {
@@ -25,13 +19,6 @@ pub fn skipped_and_cancelled(tasks: &TaskCounts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_takes_the_singular() {
-        assert_eq!(counted(1, "retry", "retries"), "1 retry");
-        assert_eq!(counted(0_i32, "retry", "retries"), "0 retries");
-        assert_eq!(counted(2_usize, "retry", "retries"), "2 retries");
-    }
 
     #[test]
     fn done_and_removed_tasks_are_counted_separately() {

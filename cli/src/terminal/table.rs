@@ -6,9 +6,10 @@ use std::fmt;
 use comfy_table::{
     Attribute, Cell as TableCell, Color, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets,
 };
+use ralph_shared::terminal::{Paint, Tone, tame};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::terminal::color::{self, Paint, Tone, tame, tone_of};
+use crate::terminal::color::{self, tone_of};
 
 /// Columns between two cells.
 const GAP: u16 = 2;

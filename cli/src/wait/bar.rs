@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ralph_api::view::Progress;
+use ralph_shared::terminal::{Paint, Tone, tame};
 
 use super::lines::Failures;
 use crate::cost::format;
-use crate::terminal::color::{Paint, Tone, tame};
 use crate::terminal::condition;
 use crate::terminal::duration::show_ms;
 use crate::terminal::plural::done_of;

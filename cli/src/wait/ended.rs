@@ -4,16 +4,17 @@ use std::process::ExitCode;
 
 use ralph_api::view::{FeatureView, Landing, Page, Progress};
 use ralph_domain::states::{FeatureState, RunOutcome};
+use ralph_shared::terminal::{Paint, Tone, counted, tame};
 
 use super::idle;
 use crate::client::{Client, escape};
 use crate::cost::estimate;
 use crate::cost::format;
-use crate::terminal::color::{Paint, Tone, bell, tame, tone_of};
+use crate::terminal::color::{bell, tone_of};
 use crate::terminal::condition;
 use crate::terminal::duration;
 use crate::terminal::output::{self, Format};
-use crate::terminal::plural::{counted, done_of};
+use crate::terminal::plural::done_of;
 
 /// Prints the outcome; the exit code is the outcome's.
 pub async fn print(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {

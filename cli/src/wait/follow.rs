@@ -8,13 +8,14 @@ use anyhow::Context as _;
 use ralph_api::view::Progress;
 use ralph_domain::states::RunOutcome;
 use ralph_domain::status::condition::Word;
+use ralph_shared::terminal::tame;
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
 
 use super::interrupt::{Choice, Interrupts};
 use super::{bar, ended, lines};
 use crate::client::{ApiError, Client, escape};
-use crate::terminal::color::{bell, tame};
+use crate::terminal::color::bell;
 use crate::terminal::output::Format;
 
 /// Pause before a broken stream is requested again.

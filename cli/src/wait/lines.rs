@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use ralph_api::view::{FailureView, Progress, WaitingView};
+use ralph_shared::terminal::tame;
 
-use crate::terminal::color::tame;
 use crate::terminal::condition;
 use crate::terminal::local_time::when;
 use crate::terminal::plural::done_of;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ralph_shared::file::{LARGE_BYTES, read_text};
+use ralph_shared::terminal::{Paint, Tone};
 use ralph_shared::wire::Ended;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -12,7 +13,6 @@ use tokio::sync::mpsc;
 use super::args::ChatArgs;
 use super::reader::{Input, Reader};
 use super::screen::Screen;
-use crate::color::{Paint, Tone};
 use crate::session::{
     Operator, OperatorInput, Question, Redactor, TranscriptReceiver, Turn, channel, converse, kill_leftovers,
     login_secrets, own_secrets, words,

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use ralph_shared::terminal::{Paint, Tone, tame};
+
 use super::findings::{AgentFinding, Findings, Part, Status};
-use crate::color::{Paint, Tone, tame};
 use crate::session::{Choice, SessionOffer};
 
 /// Most models or modes in the text.

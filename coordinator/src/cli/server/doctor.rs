@@ -18,8 +18,8 @@ use ralph_cli::client::endpoint;
 use ralph_cli::machine::programs::Programs;
 use ralph_cli::submit::agents;
 use ralph_cli::submit::{self, RepoFlags};
-use ralph_cli::terminal::color::{Paint, Tone};
 use ralph_cli::terminal::output::{self, Format};
+use ralph_shared::terminal::{Paint, Tone};
 
 use crate::config::{Config, settings_of, unread};
 use crate::embedded::SearchPaths;

@@ -14,8 +14,8 @@ use ralph_cli::client::endpoint::Endpoint;
 use ralph_cli::git::git;
 use ralph_cli::machine::programs::Programs;
 use ralph_cli::submit::agents;
-use ralph_cli::terminal::color::Paint;
 use ralph_cli::terminal::output;
+use ralph_shared::terminal::Paint;
 use tokio::time::Instant;
 
 use super::args::UpArgs;

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::time::Instant;
 
-use ralph_cli::terminal::color::{Paint, Tone};
+use ralph_shared::terminal::{Paint, Tone};
 
 /// Prints a line on standard error. Ignores a closed terminal and a pipe without a reader.
 pub fn report(line: &str) {
