@@ -15,7 +15,7 @@
 //! | [`sandbox`] | limits what an agent may reach (DESIGN 5) |
 //! | [`tools`] | finds the user's compilers, interpreters and package managers, and opens them in the sandbox |
 //! | [`doctor`], [`chat`] | `doctor` checks this machine; `chat` is an interactive session |
-//! | [`disk`], [`reminder`], [`color`], [`signals`] | disk usage, repeated warnings, terminal colours, stop signals |
+//! | [`disk`], [`reminder`], [`signals`] | disk usage, repeated warnings, stop signals |
 //! | [`faults`] | named points at which tests kill or stop the process |
 
 pub mod chat;
